@@ -38,7 +38,8 @@ struct Completion {
     loss: f64,
     log_loss: f64,
     frames: u64,
-    /// Logarithm of the probability to complete with exactly this frame.
+    /// Logarithm of the probability to complete with exactly this frame: of long messages the
+    /// probability itself is too small for an `f64`.
     log_step: f64,
     sum: f64,
 }
@@ -113,7 +114,8 @@ pub fn frames_for_all(chunks: u64, receivers: u64, loss: f64, chance: f64) -> u6
 }
 
 /// The number of frames to send so that each frame after the first `least` raises the
-/// probability of a complete message at a receiver by at least `gain`.
+/// probability of a complete message at a receiver by at least `gain` (0 to 1): `least` if `gain`
+/// is 0, and 10 million at most.
 pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
     if chunks == 0 || loss <= 0.0 || loss >= 1.0 || gain <= 0.0 {
         return least;
@@ -134,7 +136,8 @@ pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
     frames
 }
 
-/// Mean number of frames until one receiver has a message of `chunks` chunks.
+/// Mean number of frames until one receiver has a message of `chunks` chunks; infinite if all
+/// frames are lost.
 pub fn unicast_frames(chunks: u64, loss: f64) -> f64 {
     if loss >= 1.0 { f64::INFINITY } else { chunks as f64 / (1.0 - loss) }
 }

@@ -18,7 +18,8 @@ const RANDOM: f64 = 0.5;
 const MAX_TRIES: u32 = 4;
 /// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
 const MAX_BLOCKS: usize = 4_096;
-/// Maximum incomplete messages, and maximum remembered tokens of complete ones.
+/// Maximum incomplete messages, and maximum remembered tokens of complete ones. A sender has one
+/// exchange at a time, so only reordered and repeated requests need more than one.
 const MAX_OPEN: usize = 16;
 
 /// What the sender learns from an acknowledgement.
@@ -63,9 +64,11 @@ impl CoapSender {
     /// For datagrams of `datagram` bytes; `None` if they cannot hold a block of 16 B.
     pub fn new(confirmable: bool, datagram: usize, seed: &Seed) -> Option<Self> {
         let room = datagram.checked_sub(OVERHEAD)?;
+        // Sizes are 2^(SZX + 4) with SZX from 0 to 6 (RFC 7959, 2.2).
         let block = (0..=6).rev().map(|exponent| 16 << exponent).find(|size| *size <= room)?;
         let (waiting, done) = (VecDeque::new(), Vec::new());
         let mut rng = Rng::new(seed);
+        // Random, as RFC 7252, 4.4, recommends against forged responses; so is the token (5.3.1).
         let id = rng.bits() as u16;
         Some(Self { confirmable, block, waiting, current: None, id, rng, done })
     }
@@ -135,6 +138,7 @@ impl CoapSender {
         datagram.truncate(written);
         if confirmable {
             current.sent_at = now;
+            // Doubled with each retransmission (RFC 7252, 4.2).
             current.at = now + current.timeout * (1 << current.tries);
             current.tries += 1;
         } else if block.more {
@@ -151,6 +155,7 @@ impl CoapSender {
     /// Handles an acknowledgement; ignores it if it does not match the current exchange.
     pub fn handle_ack(&mut self, message: &Message<'_>, now: Instant) -> AckReport {
         let Some(current) = &mut self.current else { return AckReport::default() };
+        // A late acknowledgement of an earlier block has another ID.
         let own = message.id == current.id && message.token == current.token;
         let good = matches!(message.code, CONTINUE | CHANGED);
         if !own || !good || message.kind != Kind::Acknowledgement {
@@ -220,6 +225,8 @@ impl CoapReceiver {
             return Received::default();
         }
         let mut message = None;
+        // A repeated block of a complete message is acknowledged again and not delivered again: its
+        // acknowledgement was lost.
         if !self.whole.iter().any(|token| token == request.token) {
             message = self.add(request.token, number, more, request.payload);
         }

@@ -84,6 +84,7 @@ mod portable {
                 info: &[&[u8]],
                 length: impl KeyType,
             ) -> Result<Okm, Unspecified> {
+                // The block counter has one byte (RFC 5869, 2.3).
                 if length.len() > 255 * 32 {
                     return Err(Unspecified);
                 }

@@ -24,6 +24,8 @@ const ALIVE: u8 = 0x2d;
 
 /// Whether the bytes start as an envelope of this version; the content is not checked.
 pub fn is_envelope(bytes: &[u8]) -> bool {
+    // The range includes 0x26, a hello: hubs test for it first, and at a member it opens as
+    // nothing.
     matches!(bytes.first().copied(), Some(DATA..=CANNOT | ALIVE))
 }
 
@@ -72,6 +74,7 @@ impl Echo {
     fn encode(self) -> u16 {
         match self {
             Self::Unknown => 0,
+            // Every 32,768th is 0 like an unknown one: it gives no round trip, and nothing else.
             Self::Invitation(count) => count & ECHOED,
             Self::Probe(count) => count | !ECHOED,
         }
@@ -162,6 +165,7 @@ impl Invitation {
         (invitation.estimated, invitation.apart) = (bits & ESTIMATED != 0, bits & APART != 0);
         invitation.probes = bits & PROBES != 0;
         // Later versions append fields, so trailing bytes are ignored.
+        // Times on air are divided by the rate.
         let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
         valid.then_some(invitation)
     }
@@ -169,6 +173,7 @@ impl Invitation {
     /// Seals the invitation for one start of a member; `count` counts the hub's control messages
     /// to it. The datagram has at least `size` bytes.
     pub fn seal(&self, pair: &Root, count: u32, size: usize) -> Vec<u8> {
+        // Epoch 0, because the receiver learns the epoch only from the content.
         let keys = pair.recent(Scope::new(Use::Control, 0, Party::Hub));
         let mut bytes = vec![ASK];
         bytes.extend_from_slice(&count.to_be_bytes());
@@ -334,6 +339,7 @@ pub fn open_member(
 ) -> Option<(u32, FromMember)> {
     let (kind, mut rest) = bytes.split_first()?;
     let member = u16::from_be_bytes(take(&mut rest)?);
+    // A wrong guess of high bits does not open: the seal covers them.
     let epoch = widen_epoch(u16::from_be_bytes(take(&mut rest)?), epoch);
     let low = u32::from_be_bytes(take(&mut rest)?);
     let (purpose, number) = match *kind {

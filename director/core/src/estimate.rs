@@ -7,7 +7,7 @@ use crate::platform::prelude::*;
 use alloc::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
-/// A share with its 95 % confidence interval.
+/// A share with its 95 % confidence interval; all values are 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The estimate.

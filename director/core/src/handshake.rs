@@ -168,6 +168,8 @@ fn read(noise: &mut HandshakeState, kind: u8, datagram: &[u8]) -> Option<Vec<u8>
 /// The keys between the two ends: from the secrets that Noise gives each direction, and the hash of
 /// all that was exchanged. The scopes of [`Root`] separate the directions again.
 fn pair(noise: &mut HandshakeState, session: SessionId) -> Root {
+    // Only as input of HKDF: Noise's own transport messages, whose nonces would collide, are not
+    // used.
     let (first, second) = noise.dangerously_get_raw_split();
     Root::new(&[&first[..], &second, noise.get_handshake_hash()].concat(), session)
 }
@@ -199,12 +201,16 @@ impl Initiator {
     /// Reads the hub's answer; `None` if it is not one to this hello, which can still be answered.
     pub fn finish(&mut self, datagram: &[u8]) -> Option<(Root, Welcome)> {
         match &mut self.noise {
+            // A repeated welcome must give no keys again: the counts of control messages, which are
+            // their nonces, would start anew.
             Some(noise) if noise.is_handshake_finished() => None,
             Some(noise) => {
                 let welcome = Welcome::decode(&read(noise, WELCOME, datagram)?)?;
                 Some((pair(noise, welcome.session), welcome))
             }
             None => {
+                // The random number shows that it answers this start of the member
+                // (docs/director-wire.md).
                 let rest = datagram.strip_prefix(&[WELCOME])?.strip_prefix(&self.hello[1..])?;
                 let welcome = Welcome::decode(rest)?;
                 Some((Root::insecure(welcome.session), welcome))
@@ -238,6 +244,8 @@ pub fn respond(
         let message = [&[WELCOME], nonce, &welcome.encode()].concat();
         return Some(Accepted { root: Root::insecure(welcome.session), message, named: None });
     };
+    // psk0: the key is mixed in before the first message, so its tag proves the sender before any
+    // curve operation (decision 63).
     let mut noise = noise(psk, ephemeral, false)?;
     let named = read(&mut noise, HELLO, hello)?.first_chunk().copied();
     let message = write(&mut noise, WELCOME, &welcome.encode())?;

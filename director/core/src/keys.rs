@@ -66,6 +66,7 @@ pub enum Use {
 impl Use {
     fn label(self) -> &'static [u8] {
         match self {
+            // Part of the wire format (docs/director-wire.md): another label is another key.
             Self::Message => b"director 2 message",
             Self::Acknowledgement => b"director 2 acknowledgement",
             Self::Control => b"director 2 control",
@@ -263,6 +264,7 @@ impl fmt::Debug for Keys {
 
 impl Keys {
     fn nonce(&self, number: MessageId) -> Nonce {
+        // Unique for a key: callers seal a number once, or again with the same bytes (`seal`).
         let mut nonce = [0; 12];
         nonce[..4].copy_from_slice(&self.scope.from.number().to_be_bytes());
         nonce[4..].copy_from_slice(&number.to_be_bytes());
@@ -285,7 +287,7 @@ impl Keys {
         sealed.extend_from_slice(bytes);
         if let Some(key) = &self.seal {
             let aad = Aad::from(self.bound(number));
-            // Fails only for messages of 256 GB.
+            // Fails only for messages of 256 GB. Then nothing leaves, rather than plain text.
             if key.seal_in_place_append_tag(self.nonce(number), aad, &mut sealed).is_err() {
                 sealed.clear();
             }

@@ -18,7 +18,7 @@ use core::ops::Range;
 const SIZES: [u32; 9] = [9_000, 4_352, 1_500, 1_400, 1_280, 1_006, 576, 296, 127];
 /// Rounds without any answer after which a search ends (MAX_PROBES, RFC 8899, 5.1.2).
 const SILENT_ROUNDS: u32 = 3;
-/// Maximum number of times that a round is doubled while nothing is answered.
+/// Maximum number of times that a round is doubled while nothing is answered (decision 101).
 const MAX_SLOWER: u32 = 6;
 /// Maximum number of rounds.
 const MAX_ROUNDS: u32 = 40;
@@ -81,6 +81,7 @@ impl Search {
     fn limit(&self) -> Option<u32> {
         // It was sent in each round.
         let (size, answers) = self.best()?;
+        // Half a round is added, so that answers to all probes so far do not exclude any loss.
         let passed = f64::from(answers) / (f64::from(self.rounds) + 0.5);
         let chance = (1.0 - passed).powi(self.rounds as i32);
         (size < self.largest() && chance < ERROR).then_some(size)
@@ -124,6 +125,7 @@ impl PathMtu {
         if self.search.is_some() || now < known.next_at {
             return;
         }
+        // The message is not late because of a size that it does not use.
         let largest = known.limit.map_or(self.limit, |found| found.min(self.limit)).min(used);
         if largest > SIZES[SIZES.len() - 1] {
             self.search(member, 0..largest, now);
@@ -172,6 +174,8 @@ impl PathMtu {
         }
         let limit = self.limit;
         let found = self.members.iter().filter_map(|(member, known)| Some((known.limit?, *member)));
+        // The smallest limit decides the packet size of all members, so only that path is worth a
+        // search.
         let found = found.filter(|(found, _)| *found < limit).min();
         self.raise_at = found.map(|_| now + RAISE_AFTER);
         if let Some((size, member)) = found {
@@ -196,6 +200,8 @@ impl PathMtu {
             (known.limit, known.failed) = (limit, 0);
             self.raise_at.get_or_insert(now + RAISE_AFTER);
         } else {
+            // A search below the limit of the system says nothing of larger packets, so a known
+            // limit stays.
             known.limit = known.limit.filter(|_| !whole || largest < self.limit);
             known.failed = (known.failed + 1).min(MAX_DOUBLED[usize::from(best.is_none())]);
         }
@@ -209,6 +215,7 @@ impl PathMtu {
         };
         let Some(answers) = search.answers.get_mut(&size) else { return false };
         *answers += 1;
+        // If the largest passes, no smaller size needs to be known.
         let whole = size == search.largest();
         if whole {
             self.end_round(now);

@@ -21,7 +21,7 @@ pub(crate) mod prelude {
     pub(crate) use num_traits::Float;
 }
 
-/// The content of a mutex; `None` if another one uses it now.
+/// The content of a mutex; `None` if a thread has panicked while it used it.
 #[cfg(feature = "std")]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<std::sync::MutexGuard<'_, T>> {
     mutex.lock().ok()

@@ -42,6 +42,7 @@ impl Seed {
     /// A seed for a part of this end.
     #[must_use]
     pub fn child(&self, number: u64) -> Self {
+        // A pseudorandom function: a child discloses nothing of its parent or of other children.
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
         let tag = hmac::sign(&key, &number.to_be_bytes());
         let mut bits = [0; 32];
@@ -91,6 +92,7 @@ impl Rng {
 
     /// A uniform number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
+        // 53 bits, the precision of an `f64`: each value is exact, and 1 is not reached.
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

@@ -51,7 +51,7 @@ pub enum Action {
     },
 }
 
-/// Maximum number of times that the time between two `Ask` actions is doubled.
+/// Maximum number of times that the time between two `Ask` actions is doubled (decision 101).
 const MAX_DOUBLED: u32 = 3;
 
 /// Phase of a model change.
@@ -165,6 +165,7 @@ impl Switch {
     }
 
     fn begin(&mut self, model: ModelId, now: Instant) -> Vec<Action> {
+        // One change at a time, so members are in two stages at most, and the old one can end.
         if self.next.is_some() {
             return Vec::new();
         }
@@ -180,6 +181,7 @@ impl Switch {
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         let mut actions =
             if self.next.is_some() && now >= self.ask_at { self.ask(now) } else { Vec::new() };
+        // A change that began without members ends here: no member will report ready, or leave.
         actions.extend(self.retire_old());
         actions
     }
@@ -202,6 +204,7 @@ impl Switch {
         *stage = next;
         self.unanswered = 0;
         let unacknowledged = self.open.iter().filter(|(_, members)| members.contains(&member));
+        // After a revocation, epochs before `first` are known to the member that has left.
         let unacknowledged = unacknowledged.filter(|_| next.epoch >= self.first);
         let mut actions: Vec<Action> = unacknowledged
             .map(|(message, _)| Action::Send {
@@ -248,6 +251,7 @@ impl Switch {
         let mut sends: Vec<(Stage, Vec<MemberId>)> = Vec::new();
         for member in self.open.get(&message).into_iter().flatten() {
             let Some(stage) = self.members.get(member) else { continue };
+            // Held until the member is ready for a later epoch (`ready`).
             if stage.epoch < self.first {
                 continue;
             }
@@ -284,6 +288,7 @@ impl Switch {
             members.remove(&member);
             !members.is_empty()
         });
+        // The last member on the old model may have left.
         self.retire_old()
     }
 

@@ -53,6 +53,7 @@ impl Window {
 
     /// Moves the window up to `from` or the next multiple of 64.
     fn advance(&mut self, from: u64) {
+        // Whole words only, so up to 63 numbers leave early: lost rather than delivered twice.
         let (old, new) = (self.from / 64, from.div_ceil(64));
         if new - old >= self.bits.len() as u64 {
             self.bits.fill(0);

@@ -32,16 +32,19 @@ impl Stream {
         let sent = segments / (1.0 - loss);
         let trip = here.rtt.as_ms();
         let timeout = MIN_TIMEOUT.max(2.0 * trip);
+        // The window under loss (Mathis and others, 1997), and its doublings until then.
         let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
         let held = (segments / FIRST_WINDOW).log2().max(segments / window - 1.0).max(0.0);
         let waits = [0.5, 0.9, 0.99].map(|chance| {
             // A loss costs a timeout, which doubles with each lost retransmission.
             let again = rounds(segments, loss, chance) - 1.0;
             let wait = timeout * (2_f64.powf(again.min(9.0)) - 1.0);
+            // After nine doublings the next one would exceed the maximum.
             let wait = wait + (again - 9.0).max(0.0) * MAX_TIMEOUT;
             // Head-of-line blocking: messages behind it wait as long.
             trip * held + wait * (1.0 + (here.messages_s * wait / 1e3).min(1.0))
         });
+        // One for every second segment (RFC 5681, 4.2), and for the last one.
         Self { sent, acks: sent / 2.0 + 0.5, segment: bytes / segments, waits }
     }
 

@@ -3,11 +3,11 @@
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 
-/// Maximum number of chunks per message.
+/// Maximum number of chunks per message: an index has one byte.
 pub const MAX_CHUNKS: usize = 256;
 /// Header size of a chunk, in bytes.
 pub const HEADER: usize = 11;
-/// Number of the last counted attempt; it also stands for all later ones.
+/// Number of the last counted attempt, and of all later ones: it has four bits.
 pub const LAST_ATTEMPT: u8 = 15;
 
 const CHUNK: u8 = 0x10;

@@ -15,7 +15,8 @@ pub struct Received {
     pub reply: Option<(u64, Vec<u8>)>,
 }
 
-/// Maximum number of incomplete messages; the oldest is dropped.
+/// Maximum number of incomplete messages; the oldest is dropped. Twice as many as a sender has in
+/// flight (`ArqSettings::most`).
 pub(super) const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]

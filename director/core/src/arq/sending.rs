@@ -105,6 +105,7 @@ impl Delivered {
             acknowledged: now - before.at,
             alone: before.alone,
         };
+        // A repeated acknowledgement delivers nothing, and would look like a rate of 0.
         (known > 0).then_some(train)
     }
 }

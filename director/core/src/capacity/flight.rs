@@ -54,6 +54,8 @@ impl Flight {
                 .and_then(|(place, bytes, span)| Some((place.checked_sub(1)?, bytes, span)));
         }
         let Some(last) = self.arrivals.len().checked_sub(MAX_RUN + 1) else { return };
+        // Only the newest run can be faster, unless the fastest has left: a search of all runs with
+        // each arrival took 60 % of the hub's time (docs/results/adaptive.md, speed).
         let first = if self.fastest.is_some() { last } else { 0 };
         for place in first..=last {
             let (bytes, span) = self.passed(place, MAX_RUN);
@@ -97,6 +99,7 @@ impl Flight {
     /// Bytes that arrived after the first arrival of a run, and the time of the run in ns.
     fn passed(&self, first: usize, run: usize) -> (f64, f64) {
         let all = self.arrivals.range(first..=first + run);
+        // The first arrival only starts the time: its bytes came before.
         let bytes: usize = all.skip(1).map(|(_, bytes)| bytes).sum();
         let span = self.arrivals[first + run].0 - self.arrivals[first].0;
         (bytes as f64, span.max(MIN_SPAN).as_ns_f64())

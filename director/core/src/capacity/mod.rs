@@ -30,7 +30,8 @@ const MAX_PATIENCE: Span = Span::from_s(1);
 const KNOWN_AFTER: u32 = 8;
 /// Arrivals after which a flight is evaluated even if messages are still awaited.
 const LONG_FLIGHT: usize = 64;
-/// A flight that arrives at less than this share of the sending rate fills the bottleneck.
+/// A flight that arrives at less than this share of the sending rate fills the bottleneck
+/// (decision 80).
 const FILLS: f64 = 0.7;
 /// Arrivals after which a rate counts before a flight is over, if it is lower by this factor.
 const EARLY: usize = 6;
@@ -43,7 +44,7 @@ const HALVED: f64 = 0.5;
 const PAUSE: Span = Span::from_ms(5);
 /// Size of a datagram with its headers for comparisons, in bytes.
 const PACKET: f64 = 1_500.0;
-/// Maximum factor by which sending slows down while nothing arrives.
+/// Maximum factor by which sending slows down while nothing arrives (decision 80).
 const MAX_BACKOFF: f64 = 64.0;
 /// Factor of the sending rate while a queue is to drain (BBR).
 const DRAIN: f64 = 0.75;
@@ -175,7 +176,7 @@ impl Capacity {
 
     /// Time to wait for answers beyond what is estimated, until some have arrived: the path
     /// may be far narrower than its round trip suggests. At most the second that RFC 8085, 3.1.1,
-    /// requires before the first round trip.
+    /// requires before the first round trip (decision 101).
     pub fn patience(&self) -> Span {
         if !self.is_estimated() || self.measured || self.arrived >= KNOWN_AFTER {
             return Span::ZERO;
@@ -212,6 +213,7 @@ impl Capacity {
 
     /// Records a round-trip time.
     pub fn round_trip(&mut self, now: Instant, trip: Span) {
+        // So far the rate was that of the initial window over an assumed round trip.
         if self.trips.mean().is_none() && self.configured.is_none() && !self.measured {
             self.rate = self.initial(trip);
         }
@@ -237,6 +239,8 @@ impl Capacity {
         self.acknowledged += bytes;
         if self.acknowledged >= self.window * self.packet {
             self.acknowledged = 0.0;
+            // Without competition the delivery rate decides, and the window only grows back after
+            // losses.
             if self.competes() || self.window < INITIAL_WINDOW {
                 self.window += 1.0;
             }
@@ -248,6 +252,7 @@ impl Capacity {
         self.resume();
         self.arrived = self.arrived.saturating_add(1);
         if !self.flight.trained {
+            // Trains count the same bytes again.
             self.acknowledge(bytes as f64 * self.scale);
         }
         self.flight.arrival(now, bytes);
@@ -294,6 +299,8 @@ impl Capacity {
         let full = self.queues(self.flight.longest);
         let bytes = if full { train.received } else { train.bytes } as f64;
         let rate_over = |span: Span| bytes * 8e9 / span.max(MIN_SPAN).as_ns_f64();
+        // After a pause, the time until the first acknowledgement includes a round trip without
+        // deliveries.
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
@@ -309,6 +316,7 @@ impl Capacity {
     /// Frames were lost; returns whether a queue has dropped them. Then the rate decreases, at
     /// most once in a round trip.
     pub fn lost(&mut self, now: Instant) -> bool {
+        // Also losses of a radio: their repairs make arrivals slow (`is_evidence`).
         self.flight.losses = true;
         let seen = self.flight.rate().map(|rate| rate * self.scale / (1.0 - self.loss).max(0.1));
         // Where all arrives as it was sent, the queue is not the path's.
@@ -317,6 +325,7 @@ impl Capacity {
             return false;
         }
         self.flight.lost = true;
+        // Losses within a round trip are of the same overflow of the queue, and count once.
         if now >= self.cut_at + self.trip() {
             self.cut_at = now;
             self.startup = false;

@@ -9,7 +9,7 @@ use crate::Instant;
 const GROWTH: [f64; 2] = [1.25, 2.0];
 /// Maximum decrease with a flight: one flight can be delayed by other causes.
 const MAX_DROP: f64 = 4.0;
-/// Delivery rates whose maximum is the path's while a queue stands.
+/// Delivery rates whose maximum is the path's while a queue stands (decision 80).
 const RECENT: usize = 4;
 /// Configured rate in bit/s from which the ends are slower than the path.
 const FAST: f64 = 1e9;
@@ -82,7 +82,9 @@ impl Capacity {
             return;
         }
         let Some(seen) = flight.rate() else { return };
+        // What a radio behind the bottleneck has lost has passed the bottleneck.
         let seen = seen * self.scale / (1.0 - self.loss).max(0.1);
+        // `delivered` looks at the round trips and the losses of the flight.
         self.flight = flight;
         self.delivered(seen, self.rate(), now);
         self.flight = Flight::default();

@@ -16,7 +16,7 @@ const PERIOD: u64 = 2;
 /// Decrease of the recent maximum with each period.
 const FADES: f64 = 0.9;
 /// Consecutive periods with a queue, in spite of slower sending, after which other traffic must
-/// fill it.
+/// fill it (decision 80).
 const COMPETITION: u32 = 4;
 
 /// Round-trip times of a path.
@@ -41,6 +41,8 @@ pub(super) struct Trips {
 impl Trips {
     /// Records a round-trip time; a packet takes `packet` on the bottleneck.
     pub fn add(&mut self, now: Instant, trip: Span, packet: Span) {
+        // Ascending values, so the first is the minimum of the window. The newest sample stays
+        // however old it is: there is no better one.
         while self.least.pop_back_if(|(_, known)| *known >= trip).is_some() {}
         self.least.push_back((now, trip));
         while self.least.len() > 1
@@ -48,6 +50,7 @@ impl Trips {
         {}
         self.at = now;
         let seen = trip.as_ns_f64();
+        // RFC 6298, 2.3, with alpha 1/8.
         self.mean = Some(self.mean.map_or(seen, |mean| 0.875 * mean + 0.125 * seen));
         self.longest = self.longest.max(seen);
         let (began_at, shortest) = self.period.unwrap_or((now, trip));

@@ -24,6 +24,7 @@ pub static MODEL: Model = Model {
     similar: None,
     repairs_ahead: false,
     fits: |_| true,
+    // A chunk that requests an acknowledgement has the highest bit set.
     owns: |datagram| datagram.first().is_some_and(|first| matches!(first & 0x7f, 0x10 | 0x11)),
     predict,
     transport: Transport::Datagrams(
@@ -160,6 +161,7 @@ impl Exchange for Arq {
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(plain) = self.other.check(datagram) else { return Incoming::default() };
         let report = match Datagram::chunk_of(plain) {
+            // A chunk of the answer: the other end has the whole message.
             Some((number, attempt, echo)) if self.asks => {
                 // A retransmitted answer was delayed at the member: no round-trip sample.
                 let echo = Some(echo).filter(|_| attempt == 0);
@@ -176,6 +178,8 @@ impl Exchange for Arq {
         };
         let received = self.receiver.receive(plain);
         if let Some((number, reply)) = received.reply {
+            // A newer acknowledgement takes the older one's time: chunks that keep arriving must
+            // not delay it for ever.
             let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
             self.acks.insert(number, (due, reply));
             self.due.insert((due, number));

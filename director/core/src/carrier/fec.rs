@@ -75,6 +75,8 @@ fn settings(params: &Params) -> FecSettings {
 }
 
 fn keys(params: &Params, from: Party) -> Keys {
+    // Of the group's secret: codes keep strangers out, and not members, which all have it. Answers
+    // in the frames are sealed with keys of one member.
     params.root.keys(Scope::new(Use::Frame, params.epoch, from))
 }
 
@@ -163,6 +165,7 @@ impl HubCarrier for Hub {
 
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
+        // Without queues. The session calls `pace` after this, which adds them.
         self.hub.settings().round_trip = here.rtt;
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }

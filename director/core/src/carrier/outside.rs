@@ -83,6 +83,7 @@ impl Queue {
     }
 
     fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
+        // Stacks do not know lifetimes, so a frame that has expired must not reach one.
         while self.waiting.pop_front_if(|f| f.until.is_some_and(|at| at <= now)).is_some() {}
         if self.waiting.is_empty() {
             return (None, None);
@@ -125,6 +126,7 @@ impl HubCarrier for Hub {
     }
 
     fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Instant) -> bool {
+        // A frame proves nothing; the envelope in it proves its sender when it opens.
         if let Some(envelope) = frame.strip_prefix(&head(self.queue.model)) {
             self.events.push(CarrierEvent::Envelope(envelope.to_vec()));
         }

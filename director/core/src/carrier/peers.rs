@@ -145,6 +145,8 @@ impl<E: Exchange> Hub<E> {
             peers: BTreeMap::new(),
             agenda: Agenda::default(),
             replies: VecDeque::new(),
+            // A guessed rate must not slow down a model with its own congestion control (decision
+            // 80).
             pace: match E::CONTROLS && params.estimated {
                 true => Pace::new(f64::MAX, params.below),
                 false => Pace::new(params.rate_bit_s, params.below),
@@ -175,6 +177,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     }
 
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool {
+        // Without a known address it is unknown whose keys would check the frame.
         let Some(member) = from else { return false };
         let Some(peer) = self.peer(member) else { return false };
         let Incoming { genuine, envelopes, reply, frames: (received, lost), round_trip, train } =
@@ -193,7 +196,9 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         if self.pace.next_at() > now {
             return (None, Some(self.pace.next_at()));
         }
+        // Without its reply the other end sends again.
         let mut next = self.replies.pop_front();
+        // After its turn a member is the last to be asked; if others have nothing, it goes on.
         let (first, had) = self.turn;
         let first = if had < TURN { first } else { first.wrapping_add(1) };
         self.agenda.wake(now);

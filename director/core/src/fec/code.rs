@@ -26,7 +26,8 @@ pub enum Refused {
     Small(usize),
 }
 
-/// End marker of a message in its last symbol; zeros follow.
+/// End marker of a message in its last symbol; zeros follow (the padding of ISO/IEC 7816-4). So no
+/// frame needs a field for the length.
 const END: u8 = 0x80;
 
 /// Number of symbols of `symbol` bytes for a message of `bytes` and its end marker; at least 1.
@@ -47,6 +48,7 @@ fn shape(symbols: usize, symbol: usize) -> Result<ObjectTransmissionInformation,
     if bytes == 0 || symbols > MAX_SYMBOLS || bytes - symbol > LONGEST {
         return Err(long);
     }
+    // One source block, one sub-block, alignment 1 (Z, N and Al of RFC 6330, 3.3.3).
     Ok(ObjectTransmissionInformation::new(bytes as u64, size, 1, 1, 1))
 }
 
@@ -135,6 +137,7 @@ impl Decoder {
     /// Adds a symbol; returns the message if it is complete. Ignores duplicates and symbols of
     /// another size.
     pub fn add(&mut self, number: u16, data: &[u8]) -> Option<Vec<u8>> {
+        // Symbols that never complete a message must not fill the memory.
         if data.len() != self.symbol || self.received.len() >= 2 * MAX_SYMBOLS {
             return None;
         }
@@ -142,6 +145,7 @@ impl Decoder {
             return None;
         }
         let shape = self.shape;
+        // A single source symbol is the message itself, and needs no decoder.
         let mut whole = if (self.symbols, number) == (1, 0) {
             data.to_vec()
         } else {

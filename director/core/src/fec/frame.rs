@@ -278,11 +278,13 @@ pub(crate) fn is_frame(first: u8) -> bool {
 /// so that they stay below `short`.
 pub fn next_symbol(number: u16, symbols: usize, short: u16) -> u16 {
     let next = number.wrapping_add(1);
+    // They wrap to the first repair symbol: the source symbols were all sent before.
     if symbols <= MAX_SHORT_SYMBOLS && next >= short { symbols as u16 } else { next }
 }
 
 /// Restores a full number from its low 16 bits: the candidate nearest to `near`.
 pub fn widen(low: u16, near: u64) -> u64 {
+    // Right as long as both ends differ by less than 2^15 messages; a hub has 1,024 open.
     let base = near & !0xffff;
     let candidates = [base.checked_sub(0x1_0000), Some(base), base.checked_add(0x1_0000)];
     let numbers = candidates.into_iter().flatten().map(|base| base | u64::from(low));

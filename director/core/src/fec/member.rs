@@ -167,6 +167,7 @@ impl FecMember {
         let incomplete = self.incomplete.get_mut(&message)?;
         // More symbols are coming: report only after the burst, if they were not enough.
         incomplete.nack_at = nack_at;
+        // The hub still sends: what had no answer was lost.
         incomplete.tries = 0;
         if incomplete.decoder.is_none() {
             incomplete.decoder = Decoder::new(symbols, data.len()).ok();
@@ -179,6 +180,8 @@ impl FecMember {
         self.incomplete.remove(&message);
         self.window.insert(message);
         let (schedule, rest) = Schedule::decode(&whole)?;
+        // Each frame says how many follow, so all members find about the same start without a
+        // common clock, whichever frame completes the message.
         let slots_at = burst_ends.max(now);
         let mut complete = Complete {
             schedule,
@@ -296,6 +299,7 @@ impl FecMember {
         let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
         let Some(answer) = &mut complete.answer else {
+            // The hub sends copies of a request: one reply is enough.
             if !complete.is_over && complete.asked.replace(turn) != Some(turn) {
                 complete.say_at = Some(now + frame * place as u64);
             }
@@ -371,6 +375,7 @@ impl FecMember {
         let incomplete = self.incomplete.get_mut(&message)?;
         incomplete.tries = tries;
         incomplete.nack_at = now + wait;
+        // The two largest numbers have other meanings.
         let some = |decoder: &Decoder| decoder.missing().min(usize::from(NO_SYMBOL) - 1) as u8;
         let none = if incomplete.asked { NO_SYMBOL } else { NOTHING };
         let symbols = incomplete.decoder.as_ref().map_or(none, some);

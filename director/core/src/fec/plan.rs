@@ -49,17 +49,18 @@ impl Default for FecSettings {
 }
 
 /// Time in which an end handles a frame: on a faster channel, shorter slots and answers that
-/// are due earlier would only cause requests for what is under way.
+/// are due earlier would only cause requests for what is under way (docs/results/adaptive.md,
+/// speed).
 pub(super) const HANDLING: Span = Span::from_us(10);
 /// Higher loss is not compensated in advance.
 const MAX_LOSS: f64 = 0.9;
 /// Slots are longer than an answer's mean duration by the loss, at most by this share: repairs
 /// and requests need room, the more the higher the loss.
 const ROOM: f64 = 0.03;
-/// Maximum number of extra symbols that a schedule can carry.
+/// Maximum number of extra symbols that a schedule can carry, in seven bits.
 const MAX_MORE: u8 = 127;
 /// An unrequested answer has fewer symbols than the mean need, by this many standard deviations:
-/// missing symbols are requested exactly, surplus symbols are wasted.
+/// missing symbols are requested exactly, surplus symbols are wasted (decision 33).
 const LESS: f64 = 0.8;
 
 impl FecSettings {
@@ -124,6 +125,8 @@ impl FecSettings {
     /// Number of symbols that a member sends unrequested for an answer of `symbols`.
     pub fn answer_burst(&self, symbols: usize) -> u16 {
         let (needed, loss) = (symbols as f64, self.loss());
+        // The standard deviation of the negative binomial number of frames of which `needed`
+        // arrive. Rounded, not cut off: missing symbols are requested only after the slots.
         let deviation = (needed * loss).sqrt() / (1.0 - loss);
         to_u16((needed / (1.0 - loss) - LESS * deviation).round().max(needed) as u64)
     }
@@ -225,6 +228,8 @@ impl Schedule {
 /// is always the last.
 pub fn slot_index(member: u16, members: u16, message: u64) -> u16 {
     let members = u64::from(members.max(1));
+    // The factor is 2^32 divided by the golden ratio (Knuth's multiplicative hashing), so that a
+    // member's slots in consecutive messages are far apart.
     let turn = (message % members).wrapping_mul(0x9E37_79B9) % members;
     ((u64::from(member) + turn) % members) as u16
 }

@@ -150,6 +150,7 @@ impl Arrivals {
             return None;
         }
         let each = self.each()?.as_ns_f64();
+        // Lost frames make intervals longer without a queue.
         let slow = each * (1.0 - loss) > SLOWER * expected.as_ns_f64();
         slow.then_some(self.last_at + Span::from_ns_f64(PAUSE.min(1.0 + waiting) * each).max(TICK))
     }
@@ -224,6 +225,7 @@ impl Sending {
     /// The next symbol for all members, if any.
     pub fn symbol(&mut self, message: MessageId, shape: &Shape, now: Instant) -> Option<Frame> {
         if self.left == 0 && self.more > 0 {
+            // One burst for all reports so far: any symbols serve each member.
             self.burst = core::mem::take(&mut self.more);
             self.left = self.burst;
             self.repaired = true;
@@ -243,6 +245,8 @@ impl Sending {
             return;
         }
         // Without slots, answers are requested at once.
+        // A path that is slower than known, and the hub's own work for other messages, must not
+        // make answers count as late: requests for what is under way fill the channel.
         let grace = if self.slot > Span::ZERO {
             shape.settings.round_trip.max(TICK)
                 + shape.queue(8)
@@ -260,6 +264,7 @@ impl Sending {
             self.arrivals.asked =
                 f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
         }
+        // The slot of a single receiver is only a sign to answer at once (`AT_ONCE`).
         let own =
             self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { Span::ZERO });
         for (member, awaited) in &mut self.awaited {
@@ -296,6 +301,7 @@ impl Sending {
             late.map(|(member, awaited)| (awaited.unanswered, *member)).collect();
         // Recently active members first.
         late.sort_unstable();
+        // A frame has four bytes before the requests, which have three bytes each.
         late.truncate((settings.datagram.saturating_sub(4 + code) / 3).max(1));
         if late.is_empty() {
             return Vec::new();
@@ -323,6 +329,7 @@ impl Sending {
         }
         let queue = shape.queue(4) + shape.others(self.awaited.len());
         let copies = queue + frame * COPIES as u64;
+        // Not before a timer's tick: the ends can be late by that.
         let answered = now
             + (settings.round_trip * 5 / 4).max(TICK)
             + settings.patience

@@ -27,6 +27,7 @@ pub(super) fn adapt(
         if config.group == default.group {
             config.group.set_ip(IpAddr::V6(GROUP));
         }
+        // A size that the user has set stays: it includes the headers.
         if config.headers == default.headers {
             config.headers += LONGER;
             config.below += LONGER;

@@ -275,6 +275,7 @@ impl Driver {
             self.numbers.remove(&before);
         }
         self.paths.set(member, to);
+        // The address was another member's before.
         if let Some(other) = self.numbers.insert(to, member) {
             self.addresses.remove(&other);
         }

@@ -76,6 +76,8 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
+        // The member gets a reply in any case, and need not wait for the end of the message's
+        // lifetime.
         let command = match self.state {
             State::Waiting => Command::Refuse(self.from),
             State::Taken | State::Finished => Command::Accept(self.from),

@@ -129,6 +129,7 @@ impl Driver {
             // Joins the group before it tells the hub that it is ready.
             let here = self.deliver(&sender, &answers);
             let wake = self.turn().await;
+            // `turn` can end messages too: their outcomes must not wait for the next event.
             if !here || !self.deliver(&sender, &answers) {
                 return;
             }
@@ -144,6 +145,7 @@ impl Driver {
                     }
                 }
                 _ = self.socket.readable() => self.receive_all(),
+                // Only the address changes: keys decide whose session a member joins.
                 Some(hub) = self.resolver.resolved() => self.hub = hub,
                 () = readable(group) => self.catch_up(),
                 () = self.woken.woken() => {

@@ -39,6 +39,7 @@ impl Paths {
 
     /// Queries the path to the next member, in turn.
     pub fn look(&mut self) {
+        // One at a time: each takes a socket and several system calls.
         if let Some(member) = self.members.get(self.next) {
             self.mtu[self.next] = ask(self.local, *member);
             self.next = (self.next + 1) % self.members.len();

@@ -130,6 +130,7 @@ impl Preconnection {
         let session = Session::open(self.config, self.map, local, &members, &self.factories)?;
         #[cfg(feature = "discovery")]
         let session = {
+            // When its socket is bound, so that no member finds a hub that cannot receive.
             let mut session = session;
             let announce = |name: String| Announcement::new(&name, local);
             session._announcement = self.announced.map(announce).transpose()?.map(Arc::new);

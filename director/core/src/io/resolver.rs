@@ -66,6 +66,7 @@ impl Resolver {
 
     /// Begins to resolve if it is time; the member waits for the hub if `is_waiting`.
     pub fn poll(&mut self, is_waiting: bool, now: Instant) {
+        // Anyone can send datagrams: they cause one look-up in this time at most.
         let due = now >= self.at + EVERY && (is_waiting || self.is_elsewhere);
         if due
             && self.running.is_none()

@@ -13,6 +13,7 @@ const ROOM: usize = 1 << 22;
 fn open(address: SocketAddr) -> IoResult<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
+        // Addresses of a session are of one family: the port stays free for another one over IPv4.
         socket.set_only_v6(true)?;
     }
     Ok(socket)
@@ -81,6 +82,7 @@ pub fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
             // A group of one link exists once per interface.
             own.set_scope_id(interface_of(interface));
         }
+        // To the group's address, so that datagrams to this machine alone do not arrive here too.
         socket.bind(&own.into())?;
         let socket = finish(socket)?;
         join(SockRef::from(&socket), group, interface)?;

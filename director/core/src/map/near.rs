@@ -136,6 +136,8 @@ impl Index {
             WeightedSum::of(near.places.iter().filter_map(there).take(NEIGHBOURS))
         };
         let mut sum = own(near);
+        // The candidates are nearest over all models: of one that was measured elsewhere they have
+        // few.
         if sum.count < NEIGHBOURS && near.more {
             sum = {
                 let squares = self.squares(&near.here);
@@ -170,6 +172,7 @@ impl WeightedSum {
     fn of(places: impl Iterator<Item = (f32, [f32; FIGURES])>) -> Self {
         let mut sum = Self::default();
         for (distance, deviation) in places {
+            // At a measured point the weight stays finite, and far above all others.
             let weight = 1.0 / (distance.powi(4) + 1e-6);
             sum.count += 1;
             sum.nearest.get_or_insert(distance);

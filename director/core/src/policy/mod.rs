@@ -19,7 +19,7 @@ use crate::{Instant, Span};
 /// Thresholds for a model change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Minimum gain, as a share of the current cost.
+    /// Minimum gain, as a share of the current cost, 0 to 1.
     pub gain: f64,
     /// Cost of a change in ms of delay, spread over the minimum dwell time.
     pub switch_ms: f64,
@@ -39,6 +39,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            // A change costs something and predictions are rough: 15 %, three times in a row, and a
+            // dwell time (decision 32). Two observed messages: decision 101.
             gain: 0.15,
             switch_ms: 1.0,
             sustained: 3,
@@ -50,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// Predictions are not as wrong as this share of the cost.
+/// Predictions are not as wrong as this share of the cost (decision 101).
 const FAR_BETTER: f64 = 0.4;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
@@ -251,6 +253,9 @@ impl Policy {
         if let Some(candidate) = own
             && let Some((figures, _)) = &candidate.predicted
         {
+            // The median: compared with the 99th percentile, the model in use looked faster than it
+            // is, since most answers are, and was kept too long (docs/results/adaptive.md, defects
+            // found).
             let usual = figures.delay_ms.p50.max(1e-3);
             let off = (ms.max(1e-3) / usual).ln().clamp(-3.0, 3.0);
             let error = off - common_correction - candidate.correction;
@@ -290,6 +295,7 @@ impl Policy {
         let passed = now - core::mem::replace(&mut self.decided_at, now);
         let keep = (-(passed.as_ns_f64()) / FORGET).exp();
         let current = self.current;
+        // Nothing is learnt of unused models: what was wrong with them may be over.
         let others = self.candidates.iter_mut().filter(|candidate| candidate.model != current);
         others.for_each(|candidate| candidate.correction *= keep);
     }
@@ -307,6 +313,7 @@ impl Policy {
         self.forget(now);
         let all = self.costs(here);
         let own = all.iter().find(|(model, _)| *model == self.current).map(|(_, cost)| *cost);
+        // For one decision: each missing message sets it again.
         self.fall_back = false;
         let Some((model, cost)) = all.first().copied() else {
             self.challenger = None;
@@ -353,6 +360,7 @@ impl Policy {
             _ => 1,
         };
         self.challenger = Some((model, times));
+        // Before enough was observed, the cost of the model in use is a prediction too.
         let far = own.is_none_or(|own| cost < own * FAR_BETTER);
         let unobserved = self.observed < self.settings.observed && !far;
         if times < self.settings.sustained || unobserved {

@@ -68,8 +68,10 @@ impl Config {
             targets: QosTargets::default(),
             security,
             assumed: Conditions::default(),
+            // Ethernet has 14 bytes, IPv4 20 and UDP 8; `headers` has the last two.
             below: 42,
             headers: 28,
+            // In the local scope of administratively scoped multicast (RFC 2365, 6.1).
             group: SocketAddr::from((Ipv4Addr::new(239, 255, 77, 77), 5_777)),
             settings: Settings::default(),
             models: Vec::new(),
@@ -81,6 +83,7 @@ impl Config {
 
     /// Maximum datagram size in bytes: the MTU minus IP and UDP headers.
     pub fn datagram(&self) -> usize {
+        // A datagram over IPv4 has at most 65,507 bytes, also where an interface's MTU is larger.
         (self.assumed.mtu as usize).saturating_sub(self.headers).min(65_000)
     }
 }

@@ -4,7 +4,7 @@
 use crate::switch::MemberId;
 use crate::{Instant, Span};
 
-/// Delay of the first probe after multicast failed.
+/// Delay of the first probe after multicast failed (decision 34).
 const FIRST_DELAY: Span = Span::from_s(2);
 /// Maximum interval of probes. A probe and its answer are some 150 bytes: less than 1 % of the
 /// traffic of any session for which multicast pays off.

@@ -66,6 +66,8 @@ impl Lane {
         };
         let params = Params {
             root: root.clone(),
+            // The keys are those of a start of the member: a lane outlasts changes of the model
+            // (decision 84).
             epoch: 0,
             members: 1,
             datagram: path.datagram.saturating_sub(head.len()),
@@ -77,6 +79,7 @@ impl Lane {
             estimated: path.estimated,
             answer: 0,
             efficient: false,
+            // The ARQ makes no random decisions.
             seed: Seed::reproducible(0),
         };
         let keys = |from| root.keys(Scope::new(Use::Uplink, 0, from));
@@ -109,6 +112,8 @@ impl Lane {
     /// Handles a frame. Returns whether the other end has sent it, and completed messages.
     pub fn receive(&mut self, frame: &[u8], now: Instant) -> (bool, Vec<(u32, Vec<u8>)>) {
         let incoming = self.arq.receive(frame, now);
+        // That the other end's transport has a message says nothing of its application (decision
+        // 84).
         self.arq.take_delivered();
         let open = |sealed: Vec<u8>| {
             let (number, sealed) = sealed.split_first_chunk()?;

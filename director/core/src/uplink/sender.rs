@@ -99,6 +99,7 @@ impl Uplink {
         let Some(lane) = &mut self.lane else { return };
         let (_, replies) = lane.receive(frame, now);
         for (number, sent) in &mut self.sent {
+            // It no longer holds up others, however long the hub's application takes.
             sent.delivered |= !lane.has(*number);
         }
         for (number, plain) in replies {
@@ -152,8 +153,11 @@ impl Uplink {
                 && let Some(((_, number), queued)) = self.queue.pop_first()
             {
                 let Queued { kind, bytes, until } = queued;
+                // Rounded down, so that the hub does not reply after the end.
                 let ms = u32::try_from((until - now).as_ns() / 1_000_000).unwrap_or(u32::MAX);
                 let plain = [&[kind], &ms.to_be_bytes()[..], &bytes].concat();
+                // Without an expiry time: `expire` ends it, which asks the lane whether a part was
+                // sent.
                 if lane.send(number, &plain, None).is_err() {
                     self.bytes -= bytes.len();
                     self.outcomes.push_back((number, Outcome::Failed(Failure::TooLong)));

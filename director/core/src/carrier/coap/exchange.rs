@@ -30,6 +30,7 @@ impl Coap {
         own: Party,
         other: Party,
     ) -> Option<Self> {
+        // Before a payload that is empty without the code, the marker takes another byte.
         let code = match params.root.code_len() {
             0 => 0,
             length => 1 + length,
@@ -44,6 +45,7 @@ impl Coap {
     fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
         let empty = || Message::parse(&datagram).is_ok_and(|own| own.payload.is_empty());
         if self.own.code_len() > 0 && empty() {
+            // A payload follows the marker (RFC 7252, 3): the code.
             datagram.push(MARKER);
         }
         self.own.sign(&mut datagram);

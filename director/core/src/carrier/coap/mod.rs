@@ -58,6 +58,7 @@ fn confirmable(case: &Case<'_>) -> Prediction {
     let each = sent * (case.airtime(block + FRAME_OVERHEAD) + case.short);
     Prediction {
         delay_ms: case.queued([of(0.8), of(1.5), of(2.5)], each),
+        // With MAX_RETRANSMIT = 4 a message is sent five times (RFC 7252, 4.8).
         delivery: (1.0 - missed.powi(5)).powf(case.ways * blocks),
         bytes: sent * (block + FRAME_OVERHEAD + ACK + 2.0 * LINK_HEADERS),
     }

@@ -100,6 +100,7 @@ impl Quic {
             self.connect_at = Instant::NEVER;
         }
         for link in self.links.extract_if(.., |link| link.dead) {
+            // Backwards, so that the oldest is first again.
             for message in link.end(&mut self.ends.endpoint).rev() {
                 self.waiting.push_front(message);
             }
@@ -108,6 +109,8 @@ impl Quic {
 
     /// Opens a connection if needed; returns the time of the next attempt.
     fn connect(&mut self, now: Instant) -> Option<Instant> {
+        // An incoming connection that is not established does not count: a replayed packet can open
+        // one.
         if self.waiting.is_empty() || self.links.iter().any(|link| link.established || link.own) {
             return None;
         }

@@ -75,6 +75,8 @@ impl Link {
             connection,
             own,
             established: false,
+            // The accepting end completes the handshake last (RFC 8446, 2), so it needs no sign of
+            // the other.
             confirmed: !own,
             dead: false,
             drained: false,
@@ -134,6 +136,8 @@ impl Link {
             let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
             let Some(message) = waiting.pop_front() else { return };
             if self.in_flight.is_empty() {
+                // A connection without outstanding messages may be silent: the wait for the other
+                // end begins here.
                 self.since = now;
             }
             self.in_flight.insert(id, Flight { message, written: 0 });
@@ -199,6 +203,7 @@ impl Link {
                 self.in_flight.remove(&id);
                 let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
             }
+            // Each poll tries to write (`fill`).
             StreamEvent::Writable { .. } | StreamEvent::Available { .. } => {}
         }
     }

@@ -92,6 +92,7 @@ pub fn ends(params: &Params, kind: Kind, own: Party, other: Party, member: u16) 
         .with_custom_certificate_verifier(other_key.clone())
         .with_client_cert_resolver(shown);
     client.alpn_protocols = vec![PROTOCOL.to_vec()];
+    // Another epoch has other keys, so there is nothing to resume.
     client.resumption = Resumption::disabled();
     client.enable_sni = false;
 
@@ -109,6 +110,7 @@ pub fn ends(params: &Params, kind: Kind, own: Party, other: Party, member: u16) 
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client).ok()?));
     client.transport_config(transport.clone());
     let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server).ok()?));
+    // The session moves members between addresses itself; QUIC sees one placeholder (`OTHER`).
     server.transport_config(transport).migration(false);
 
     // Same key after a restart, so that a restarted end can send stateless resets.

@@ -13,8 +13,9 @@ use alloc::collections::BTreeMap;
 /// reach it again.
 const TRIAL: MessageId = 8;
 
-/// Messages in which a member must have reported that it receives no multicast: in one, requests may
-/// have been lost.
+/// Messages in which a member must have reported that it receives no multicast: in one, requests
+/// may have been lost. With one, a queue that dropped requests made many members unreachable, and
+/// the symbols for each of them made it longer (decision 103).
 const SURE: u8 = 2;
 
 impl FecHub {
@@ -33,6 +34,7 @@ impl FecHub {
     /// Plans symbols by unicast for members that will lack some after the first burst.
     pub(super) fn send_ahead(&mut self, message: MessageId) {
         let Some(sending) = self.sending.get(&message) else { return };
+        // A single receiver gets the burst by unicast anyway.
         if sending.only.is_some() {
             return;
         }

@@ -174,11 +174,11 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let missing = usize::from(symbols).min(sending.encoder.symbols());
         let enough = own.worthwhile_frames(missing, own.frames_for(missing), 1.0);
-        // The report does not account for the last burst, which may contain what it lacks.
         if awaited.unicast > 0 {
             // More symbols are on their way to it alone.
             return;
         }
+        // The report does not account for the last burst, which may contain what it lacks.
         if !apart && (sending.left > 0 || now < sending.over_at + self.settings.round_trip) {
             sending.more = sending.more.max(enough.saturating_sub(sending.burst));
             return;

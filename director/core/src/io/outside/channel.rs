@@ -39,6 +39,8 @@ pub fn pair() -> Result<(Channel, Channel)> {
 impl Channel {
     /// Queues a frame, or drops it if the queue is full.
     pub fn send(&self, frame: Frame) {
+        // The frame before the byte: the other end reads the bytes, then looks for frames once
+        // more.
         if self.outgoing.try_send(frame).is_ok() {
             // If the socket is full, the other end is awake anyway.
             let _ = (&self.wake).write(&[0]);

@@ -93,6 +93,7 @@ impl Stacks {
     /// Sends a frame if it belongs to a stack; returns it otherwise.
     pub fn send(&mut self, to: To, frame: Vec<u8>) -> Option<Vec<u8>> {
         let Some(model) = carrier::model_of(&frame) else { return Some(frame) };
+        // Without the stack it is dropped: frames have any length, so they do not go as datagrams.
         if let Some((_, stack)) = self.0.iter_mut().find(|(models, _)| models.contains(&model)) {
             stack.send(to, frame);
         }

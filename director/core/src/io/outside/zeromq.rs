@@ -172,6 +172,7 @@ impl Worker {
             items.extend(receiving().map(|socket| socket.raw().as_poll_item(POLLIN)));
             let timeout = if self.waiting.is_empty() { 1_000 } else { TRY_EVERY };
             if zeromq::poll(&mut items, timeout).is_err() {
+                // An error that lasts must not keep a CPU busy.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -207,6 +208,7 @@ impl Worker {
         let Some(socket) = socket else { return true };
         match to {
             To::Hub => send(socket, &[frame]),
+            // Router and dealer have no group: their transport sends to each member.
             To::Group => direct || send(socket, &[ALL, frame]),
             To::Member(member) => {
                 let name = self.names.get(*member as usize);

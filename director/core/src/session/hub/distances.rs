@@ -25,6 +25,7 @@ impl Distances {
             (*at, *least) = (now, trip);
         }
         let least = *least;
+        // All are searched only if the nearest one itself has become more distant.
         match self.nearest {
             Some((nearest, _)) if least <= nearest => self.nearest = Some((least, member)),
             Some((_, known)) if known != member => {}

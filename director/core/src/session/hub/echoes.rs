@@ -47,8 +47,11 @@ impl Echoes {
     /// share of frames in each direction. Returns whether losses do not explain that those before it
     /// have no answer.
     pub fn ask(&mut self, trip: Span, loss: f64, now: Instant) -> bool {
+        // At most once in four round trips, and less often while nothing is answered: in a queue
+        // each request makes the queue longer (decision 101).
         let wait = (4 * trip).max(MIN_INTERVAL) * (1 << self.unanswered.min(MAX_DOUBLED));
         self.next_at = now + wait;
+        // The invitation or its answer can be lost.
         let loss = (1.0 - (1.0 - loss).powi(2)).max(MIN_LOSS);
         let by_chance = loss.powi(i32::try_from(self.unanswered).unwrap_or(i32::MAX));
         self.unanswered += 1;

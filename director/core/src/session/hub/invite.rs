@@ -11,10 +11,11 @@ use crate::platform::prelude::*;
 use crate::switch::MemberId;
 use crate::{Instant, Span};
 
-/// Maximum number of times that the invitation interval is doubled.
+/// Maximum number of times that the invitation interval is doubled (decision 101).
 const MAX_DOUBLED: u32 = 5;
 
-/// Maximum number of queued control messages, for more announcements.
+/// Maximum number of queued control messages, for more announcements: recorded hellos that anyone
+/// repeats cause these, and they go before invitations.
 const MAX_CONTROL: usize = 8;
 
 /// What the hub does with a hello that a member's key opens.
@@ -39,9 +40,12 @@ impl Hub {
         let due: Vec<MemberId> =
             self.absent.iter().filter(|member| !asked(member)).copied().collect();
         if due.is_empty() {
+            // Their handshakes have been answered. Without a later time the driver would poll
+            // without a pause.
             self.invited = Some((now, 1));
             return;
         }
+        // The first round follows none that could have failed.
         self.failed_rounds += u32::from(self.invited.is_some());
         self.invited = Some((now, due.len() as u16));
         due.iter().for_each(|member| self.invite_queue.push_back(*member, epoch));
@@ -58,6 +62,7 @@ impl Hub {
         let number = u16::try_from(member).ok().filter(|number| *number < self.members)?;
         let psk = self.psks.of(member)?;
         let pairing = self.pairings.entry(member).or_default();
+        // A known hello costs only a hash, and no second handshake.
         Some(match pairing.classify(hello) {
             Hello::Old => Begun::Old,
             Hello::Repeated(until) => Begun::Waits(until),
@@ -115,11 +120,13 @@ impl Hub {
     /// The next datagram of handshakes and invitations. A member without keys gets the
     /// announcement of the session.
     pub(super) fn next_control(&mut self, now: Instant) -> Option<(MemberId, Vec<u8>)> {
+        // First the invitations that follow a welcome: a member needs both to join.
         if let Some(control) = self.control.pop_front() {
             return Some(control);
         }
         let (_, newest) = self.switch.current();
         if let Some(member) = self.hellos.pop_front() {
+            // An invitation follows the welcome anyway.
             if self.absent.contains(&member) {
                 self.invite_queue.remove(member, newest);
             }
@@ -128,6 +135,7 @@ impl Hub {
         let (member, epoch) = self.invite_queue.pop()?;
         self.psks.of(member)?;
         let pairing = self.pairings.entry(member).or_default();
+        // The member has not proved that it has the keys, so it could not open an invitation alone.
         if pairing.has_begun() && !pairing.is_paired() {
             return self.welcome(member, epoch, now);
         }
@@ -164,9 +172,12 @@ impl Hub {
             datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
             rate_bit_s: here.rate_bit_s as f32,
             loss: (here.loss * 255.0).round() as u8,
+            // With queues: timeouts of the new epoch must not be shorter than the path (decision
+            // 101).
             round_trip: here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default()),
             next: self.next,
             estimated: self.capacity.is_estimated(),
+            // Reserved on the wire: no version sets it (docs/director-wire.md).
             apart: false,
             probes: false,
         })

@@ -63,6 +63,8 @@ impl Hub {
     pub(super) fn probe_multicast(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.multicast.next_at().filter(|at| *at <= now)?;
         let all: Vec<MemberId> = self.switch.members().collect();
+        // One random member: if all were asked, hundreds would answer at the same time (decision
+        // 34).
         let any = all.get((self.rng.uniform() * all.len() as f64) as usize).copied().unwrap_or(0);
         self.multicast.probe(any, now);
         self.probes += 1;
@@ -83,6 +85,8 @@ impl Hub {
     pub(super) fn next_echo(&mut self, now: Instant) -> Option<(MemberId, Vec<u8>)> {
         let (number, message) = self.messages.first_key_value()?;
         let trip = self.capacity.smoothed_trip().unwrap_or(UNKNOWN_TRIP);
+        // Messages give samples by themselves unless they wait in a queue, where these are missing
+        // most (decision 101).
         let seen = self.capacity.sampled_at().unwrap_or_default().max(message.sent_at);
         if !self.capacity.is_estimated() || !self.echoes.may_ask(now) || now < seen + 2 * trip {
             return None;
@@ -107,6 +111,8 @@ impl Hub {
             let near = self.distances.record(member, trip, now);
             self.capacity.round_trip(now, near);
         }
+        // Only the answer to the probe proves multicast: members answer invitations that came by
+        // unicast too (decision 101).
         let last = Echo::of_probe(self.probes);
         if echo == last && self.multicast.probe_answered(member, now) {
             self.policy.multicast(true);
@@ -196,9 +202,12 @@ impl Hub {
     /// Tells the models how fast to send.
     pub(super) fn set_pace(&mut self) {
         let (message, answer) = self.sizes();
-        // Members with a configured rate spread longer answers themselves.
+        // Members with a configured rate spread longer answers themselves (`answer_delay`). Others
+        // answer at once, so the hub leaves the channel to them.
         let charge = if self.capacity.is_estimated() { (answer / message).max(1.0) } else { 1.0 };
         let wait = self.capacity.smoothed_trip().filter(|_| self.capacity.is_estimated());
+        // Round trips are recorded as if all members were as near as the nearest; distant ones need
+        // longer.
         let wait = wait.map(|wait| wait + self.distances.mean_excess());
         let flow = Flow {
             rate_bit_s: self.capacity.pace(),

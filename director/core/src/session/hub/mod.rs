@@ -118,7 +118,8 @@ pub struct Hub {
     /// Number of multicast probes.
     probes: u32,
     control_at: Instant,
-    /// See [`Self::poll`]: the time, and that of the next poll without models.
+    /// See [`Self::poll`]: the time, and that of the next poll without models. Each call that
+    /// changes anything else must reset it.
     settled: Option<(Instant, Option<Instant>)>,
     decide_at: Instant,
     urgent: bool,
@@ -232,6 +233,7 @@ impl Hub {
 
     fn open(&mut self, model: ModelId, epoch: u32) {
         let here = self.conditions();
+        // Also for the same model: new keys cost nothing more than another epoch (decision 63).
         let (seed, secret) = (self.rng.seed(), self.rng.bytes());
         let root = match self.psks.is_secure() {
             true => Root::new(&secret, self.session),
@@ -282,6 +284,7 @@ impl Hub {
         if let Some((_, wake)) = self.settled.take().filter(|(at, _)| *at == now) {
             return self.poll_models(now, wake);
         }
+        // What has ended goes first: the steps after it ask for and repeat what is open.
         self.expire(now);
         self.vacate_silent(now);
         self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
@@ -291,6 +294,8 @@ impl Hub {
         let actions = self.switch.tick(now);
         let _ = self.perform(actions, now);
         let mut wake = self.wake();
+        // Keys, invitations and probes go before the models' datagrams, which can fill the channel
+        // for long.
         if now >= self.control_at
             && let Some((member, bytes)) = self
                 .next_control(now)
@@ -318,7 +323,8 @@ impl Hub {
     }
 
     fn wake(&self) -> Option<Instant> {
-        // Queued control messages go first.
+        // While control messages are queued, `invite` does nothing: with its time, which may have
+        // passed, the driver would poll without a pause.
         let invites = !self.absent.is_empty() && !self.has_control();
         let invites = invites.then(|| self.invite_at());
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
@@ -338,6 +344,7 @@ impl Hub {
         for number in late {
             self.messages.remove(&number);
             let lacking = self.switch.forget(number);
+            // After a missed deadline a change needs no lasting gain (decision 32).
             self.urgent |= !lacking.is_empty();
             self.events.push_back(Event::Over { message: number, lacking });
         }

@@ -26,6 +26,7 @@ impl Hub {
         let any = (self.rng.uniform() * count) as usize;
         let lacking = self.switch.unacknowledged(number).nth(any);
         if let Some(member) = lacking.filter(|member| !self.absent.contains(member)) {
+            // Packets that the session does not send are not worth a search (decision 81).
             let longest = self.payload.max(self.answer) + DATA_OVERHEAD + self.below_datagram();
             let used = u32::try_from(longest).unwrap_or(u32::MAX);
             self.path_mtu.suspect(member, used, now);
@@ -43,6 +44,7 @@ impl Hub {
         self.update_packets(now);
         let (member, size) = next?;
         let (_, epoch) = self.switch.current();
+        // An authenticated message that members understand anyway (decision 81).
         let invitation = Invitation { probes: true, ..self.parameters(epoch)? };
         let datagram = (size as usize).saturating_sub(self.below_datagram());
         let (root, count) = self.pairings.get_mut(&member)?.control()?;

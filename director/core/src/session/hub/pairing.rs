@@ -13,9 +13,10 @@ use alloc::collections::VecDeque;
 const MAX_PENDING: usize = 4;
 /// Maximum among them whose hellos do not name the session.
 const MAX_UNNAMED: usize = 2;
-/// Time after which no reaction to a welcome is under way.
+/// Time after which no reaction to a welcome is under way. So long can a recorded hello occupy a
+/// vacant place, if all members have one key (decision 87).
 const LIVE: Span = Span::from_s(60);
-/// Maximum remembered hellos of former handshakes.
+/// Maximum remembered hellos of former handshakes: a recorded one must begin no new handshake.
 const MAX_KNOWN: usize = 64;
 
 /// Keys with one start of a member, and the control messages that they have sealed.
@@ -85,6 +86,7 @@ impl Pairing {
         let Accepted { root, message: welcome, named } = accepted;
         let named = named == Some(root.session());
         let unnamed = self.pending.iter().filter(|pending| !pending.named).count();
+        // Without security no hello names a session, so the limit would lock members out.
         if !named && root.seal_len() > 0 && unnamed >= MAX_UNNAMED {
             return false;
         }
@@ -92,6 +94,7 @@ impl Pairing {
         let (hello, is_due) = (fingerprint(hello), true);
         self.pending.push_back(Pending { hello, named, welcome, link, is_due, until: None });
         if self.pending.len() > MAX_PENDING {
+            // A flood of recorded hellos must not push out a handshake that names this session.
             let unnamed = self.pending.iter().position(|pending| !pending.named);
             let dropped = self.pending.remove(unnamed.unwrap_or(0));
             dropped.into_iter().for_each(|dropped| self.forget(dropped.hello));
@@ -169,6 +172,8 @@ impl Pairing {
     /// or one of a former start.
     pub fn open(&mut self, epoch: u32, near: MessageId, bytes: &[u8]) -> Option<(u32, FromMember)> {
         let open = |root: &Root| envelope::open_member(root, epoch, near, bytes);
+        // Waiting keys first, the newest of them before others: their first message is the proof
+        // that makes them current.
         for at in (0..self.pending.len()).rev() {
             let Some((epoch, what)) = open(&self.pending[at].link.root) else { continue };
             self.confirm(at);
@@ -180,6 +185,8 @@ impl Pairing {
         }
         let answers =
             |what: &FromMember| matches!(what, FromMember::Answer(..) | FromMember::Acknowledge(_));
+        // An answer of the former start is still true; a control message of it says nothing of this
+        // one.
         self.previous.as_ref().and_then(open).filter(|(_, what)| answers(what))
     }
 

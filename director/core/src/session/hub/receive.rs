@@ -20,11 +20,14 @@ impl Hub {
         self.settled = None;
         self.fresh = None;
         if handshake::is_hello(datagram) {
+            // The address may be another member's by now (DHCP, NAT): a hello that its member's key
+            // does not open is tried with the others.
             if !from.is_some_and(|member| self.handle_hello(member, datagram, now)) {
                 self.handle_stranger(datagram, now);
             }
             return;
         }
+        // By its keys, not by its address (decision 84).
         if let Some((member, frame)) = uplink::take_member(datagram) {
             self.handle_uplink(member, frame, now);
             return;
@@ -74,6 +77,7 @@ impl Hub {
 
     /// A control message is from a member, and new.
     fn proved_control(&mut self, now: Instant) {
+        // No arrival for the capacity: the hub paces these exchanges apart from the models.
         if self.unproved.take().is_some() {
             self.mark_alive(now);
         }
@@ -82,6 +86,7 @@ impl Hub {
     /// Records that a member is reachable.
     pub(super) fn mark_alive(&mut self, now: Instant) {
         let silent = now - self.heard_at;
+        // There was an outage: lateness counts from its end (`check_late`).
         if silent > MIN_TIMEOUT && silent > self.timeout() {
             self.resumed_at = now;
         }
@@ -103,6 +108,8 @@ impl Hub {
                 }
                 CarrierEvent::RoundTrip(member, ns) => self.round_trip(member, ns, now),
                 CarrierEvent::Timeout(member, sent_at) => {
+                    // Something has arrived since: it is a loss, and no silence of the path
+                    // (decision 80).
                     if self.heard_at <= sent_at && !self.apart.has(member) {
                         self.capacity.timeout(now);
                     }
@@ -125,6 +132,8 @@ impl Hub {
         let Some((epoch, what)) = pairing.open(epoch, self.next, bytes) else { return };
         match what {
             FromMember::Answer(number, body) => {
+                // Anyone can repeat a recorded answer, from any address: only an awaited one moves
+                // the member there and counts as an arrival.
                 if self.switch.awaits(number, member) {
                     self.fresh = Some(member);
                     self.proved(Some(member), now);
@@ -141,6 +150,7 @@ impl Hub {
             }
             FromMember::Ready(_, models, echo) => {
                 self.fresh = Some(member);
+                // `proved_control` takes the length, which the probe of the packet size needs.
                 let length = self.unproved;
                 self.proved_control(now);
                 self.handle_echo(member, echo, now);
@@ -186,8 +196,10 @@ impl Hub {
 
     fn done(&mut self, member: MemberId, number: MessageId, now: Instant) {
         self.switch.acknowledged(member, number);
+        // After the member was removed: the delay ends when all others have answered.
         self.record_delay(number, now);
         if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {
+            // If this was the last one, a new epoch would send no message again.
             self.renew(now);
             self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
         }

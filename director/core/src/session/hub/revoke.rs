@@ -16,6 +16,8 @@ impl Hub {
         self.close_uplink(member);
         self.strangers.forget(member);
         self.drop_member(member, now);
+        // Nothing goes out until the others have new keys: the revoked member has those of all
+        // epochs so far, also of one that others are changing to.
         self.switch.hold();
         self.rekey = true;
         self.change_keys(now);
@@ -42,6 +44,7 @@ impl Hub {
             }
             self.switch.join(member);
             self.absent.insert(member);
+            // At once, without the pauses after rounds that have failed.
             (self.invited, self.failed_rounds) = (None, 0);
             self.rekey = true;
             self.change_keys(now);

@@ -49,6 +49,8 @@ impl Hub {
         lifetime: Option<Span>,
         now: Instant,
     ) -> Result<MessageId, SessionError> {
+        // A message without a lifetime takes the place of the oldest instead (`drop_oldest`):
+        // waiting for room could last for ever.
         if lifetime.is_some() && self.messages.len() >= MAX_MESSAGES {
             return Err(SessionError::Full(MAX_MESSAGES));
         }
@@ -66,6 +68,7 @@ impl Hub {
         let bytes = bytes.to_vec();
         let outgoing =
             Outgoing { bytes, to: to.len(), sent_at: now, due: None, until, timed: false };
+        // Before `perform`, which takes the bytes from there.
         self.messages.insert(number, outgoing);
         self.drop_oldest();
         let actions = self.switch.send_to(number, to);

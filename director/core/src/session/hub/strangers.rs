@@ -82,6 +82,7 @@ impl Hub {
     /// The members that a hello from an unknown address may be from, most likely first.
     fn candidates(&self, hello: &[u8], now: Instant) -> Vec<MemberId> {
         let all = 0..u32::from(self.members);
+        // The key will tell: each is tried (decision 87).
         if self.psks.are_separate() {
             return all.collect();
         }
@@ -102,6 +103,7 @@ impl Hub {
     /// A hello from an address that no member has.
     pub(super) fn handle_stranger(&mut self, hello: &[u8], now: Instant) {
         for member in self.candidates(hello, now) {
+            // Counts keys, not hellos: with a key for each member, one hello costs as many tries.
             if !self.strangers.may_try(now) {
                 return;
             }
@@ -114,6 +116,8 @@ impl Hub {
                     return;
                 }
                 Some(Begun::Waits(until)) => {
+                    // Once in the time of an answer: a recorded hello that is repeated with a
+                    // forged source must not make the hub flood that address.
                     if until.is_none_or(|until| now >= until) {
                         let replies = self.answer_hello(member, hello, now);
                         self.strangers.replies.extend(replies.into_iter().flatten());

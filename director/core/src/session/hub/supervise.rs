@@ -143,11 +143,14 @@ impl Hub {
             return;
         }
         self.decide_at = now + DECIDE_EVERY;
+        // First what is late: it can make this decision urgent.
         self.check_late(now);
+        // Before the phase is checked: a new epoch is a change as well.
         self.renew(now);
         if self.switch.phase() == Phase::Changing {
             return;
         }
+        // What was urgent during a change is still so for this decision.
         let here = self.conditions();
         self.apart.update(here.burst);
         let apart = self.apart.members();

@@ -32,6 +32,7 @@ impl Hub {
             return false;
         };
         let lanes = &mut self.uplinks.lanes;
+        // A new start has new keys, and has forgotten the messages of the former one.
         if lanes.get(&from).is_none_or(|known| known.start != start) {
             let lane = Lane::new(root, Party::Hub, member, path);
             lanes.insert(from, MemberLane { start, lane, open: BTreeMap::new() });
@@ -54,6 +55,7 @@ impl Hub {
         self.fresh = Some(from.member);
         own.open.retain(|_, until| *until > now);
         let full = own.open.len() >= MAX_UNANSWERED;
+        // Also one that is refused: only open messages have a reply.
         own.open.insert(from.number, until);
         match kind {
             LEAVE => {
@@ -104,6 +106,7 @@ impl Hub {
     ) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         let mut wake: Option<Instant> = None;
         let Uplinks { lanes, turn, .. } = &mut self.uplinks;
+        // In turn, so that a member with long answers does not hold up the others.
         let order: Vec<MemberId> =
             lanes.range(*turn..).chain(lanes.range(..*turn)).map(|(member, _)| *member).collect();
         for member in order {
@@ -130,6 +133,7 @@ impl Hub {
         if !self.uplinks.left.contains(&member) {
             return true;
         }
+        // It would miss the messages of the epoch that the others have.
         if epoch != newest {
             self.invite_queue.push_back(member, newest);
             return false;
@@ -145,6 +149,7 @@ impl Hub {
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
         self.models.remove(&member);
+        // Before `leave`, which forgets what the member has not answered.
         let open: Vec<MessageId> = self.messages.keys().copied().collect();
         let awaited = open.into_iter().filter(|number| self.switch.awaits(*number, member));
         let awaited: Vec<MessageId> = awaited.collect();

@@ -94,6 +94,8 @@ impl Handshakes {
 
     /// The member has joined: takes the keys, and forgets the rest.
     pub fn finish(&mut self) -> Option<Link> {
+        // The time of the last hello stays: announcements of anyone cause no more hellos than
+        // `JOINED_EVERY` permits.
         let Self { said_at, round_trip, .. } = *self;
         core::mem::replace(self, Self { said_at, round_trip, ..Self::default() }).complete
     }
@@ -136,6 +138,8 @@ impl Handshakes {
     pub fn announced(&mut self, session: SessionId, joined: Option<SessionId>, now: Instant) {
         self.announced = Some(session);
         let Some(joined) = joined else { return self.prompt(now) };
+        // While it follows one announcement, others change nothing: a flood of them must not
+        // restart its handshake again and again.
         if joined != session && self.left == 0 {
             let earliest = self.said_at.map_or(now, |at| at + JOINED_EVERY);
             (self.left, self.hellos, self.hello_at) = (TRIES, 0, earliest.max(now));
@@ -153,6 +157,8 @@ impl Handshakes {
             self.left = 0;
             self.open.clear();
         } else {
+            // After several equal hellos it is unknown which one was answered (Karn's algorithm,
+            // RFC 6298, 3).
             let said_at = self.said_at.filter(|_| self.hellos == 1);
             self.round_trip = said_at.map(|at| now - at);
             self.complete = Some(Link { root, welcome, sent: 0, received: 0 });

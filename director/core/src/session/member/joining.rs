@@ -12,6 +12,8 @@ use alloc::collections::BTreeMap;
 impl Member {
     /// An invitation of the hub, or of someone who claims to be it.
     pub(super) fn invitation(&mut self, datagram: &[u8], now: Instant) {
+        // The keys of a complete handshake first: the member changes to that session now, and not
+        // before its invitation (decision 63).
         let complete = self.handshakes.complete.as_mut().map(|link| link.open(datagram));
         if let Some(opened) = complete.flatten() {
             return self.invited(true, opened, datagram, now);
@@ -41,6 +43,7 @@ impl Member {
         if known.is_some_and(|known| known > invitation.epoch) {
             return;
         }
+        // A repeated invitation changes nothing; its answer may have been lost.
         if known != Some(invitation.epoch) {
             let link = match new {
                 true => self.handshakes.complete.as_mut(),

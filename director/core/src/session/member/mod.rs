@@ -51,7 +51,7 @@ pub enum MemberEvent {
 
 /// Number of answers kept for retransmission: as many as a hub has open messages.
 const ANSWERS: usize = 1_024;
-/// Size of the replay window, in messages.
+/// Size of the replay window, in messages: 16 times as many as a hub has open.
 const WINDOW: usize = 1 << 14;
 
 /// A former model is removed after this idle time.
@@ -201,6 +201,8 @@ impl Member {
         let Some(stage) = joined.stages.get(&epoch) else { return };
         let opened = envelope::open_data(&stage.root, epoch, joined.newest, envelope);
         let Some((number, bytes)) = opened else { return };
+        // Only after the seal was checked: the newest number restores the high bits of all that
+        // follow.
         joined.newest = joined.newest.max(number);
         if joined.window.insert(number) {
             let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
@@ -211,6 +213,8 @@ impl Member {
             self.events.push_back(MemberEvent::Message { number, bytes });
         }
         let Some(received) = joined.open.get_mut(&number) else { return };
+        // The answer goes over the model by which the hub sent last: it may have retired the one
+        // before.
         received.epoch = epoch;
         // A duplicate: the hub lacks the answer, so send it again.
         let answer = received.answer.clone();
@@ -233,6 +237,7 @@ impl Member {
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
         let received = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        // A number is a nonce: another answer under it must not be sealed (decision 63).
         if received.answer.is_some() {
             return Ok(());
         }
@@ -257,6 +262,7 @@ impl Member {
         if lost || self.handshakes.are_wanted() {
             let (hello, next) = self.handshakes.hello(self.psk.as_ref(), &mut self.rng, now);
             if hello.is_some() {
+                // Other datagrams of a session may be due now.
                 return (hello, Some(if self.joined.is_some() { now } else { next }));
             }
             wake = [wake, Some(next)].into_iter().flatten().min();
@@ -310,6 +316,7 @@ impl Joined {
         let open =
             |(epoch, stage): (&u32, &Stage)| envelope::open_probe(&stage.root, *epoch, datagram);
         let (count, member) = self.stages.iter().find_map(open)?;
+        // Probes for other members count too, so that a recorded one is never new.
         let new = count > self.probes;
         self.probes = self.probes.max(count);
         (new && member == self.link.welcome.member).then_some(count)
@@ -326,6 +333,7 @@ impl Joined {
             self.open.get(&number).ok_or(SessionError::Over)?;
         let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
+        // The transport's frame says the same.
         if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
             return Ok(());
         }

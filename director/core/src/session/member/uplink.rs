@@ -61,6 +61,7 @@ impl Member {
     /// Joins again after it has left, or stays if it has not left yet.
     pub fn come_back(&mut self) {
         if self.has_left() {
+            // The next hello goes at once, whenever the last one went.
             self.handshakes = super::Handshakes::default();
         }
         self.leaving = None;
