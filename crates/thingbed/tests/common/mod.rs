@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Words of commands that need a guest kernel.
-const VIRTUAL: [&str; 5] = ["virtual", "--cpu", "verify", "pack", "doctor"];
+/// Words of commands that need a guest kernel; `--run` is that of `compare`.
+const VIRTUAL: [&str; 7] = ["virtual", "--cpu", "--run", "verify", "pack", "demo", "doctor"];
 
 /// Builds the guest kernel, or waits until another process has built it.
 fn guest_kernel() {
@@ -57,12 +57,18 @@ impl Bed {
         let tool = Path::new(env!("CARGO_BIN_EXE_thingbed"));
         let workload = tool.with_file_name("thingbed-workload");
         assert!(workload.exists(), "cargo build -p workloads first");
-        if args.iter().any(|word| VIRTUAL.contains(word)) {
+        if args.iter().any(|word| self.needs_kernel(word)) {
             guest_kernel();
         }
         let mut command = Command::new(tool);
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
         command
+    }
+
+    /// Whether a word of a command, or the file that it names, asks for virtual time.
+    fn needs_kernel(&self, word: &str) -> bool {
+        let text = || fs::read_to_string(self.path().join(word)).unwrap_or_default();
+        VIRTUAL.contains(&word) || word.ends_with(".capsule") || text().contains("clock: virtual")
     }
 
     pub fn thingbed(&self, args: &[&str]) -> CommandOutput {
