@@ -186,10 +186,35 @@ impl Hub {
     /// A member announces its models: it may have another version than the hub, or fewer
     /// features.
     pub(super) fn set_models(&mut self, member: MemberId, models: Models) {
-        if self.models.insert(member, models) == Some(models) {
-            return;
+        if self.models.insert(member, models) != Some(models) {
+            self.update_models();
         }
+    }
+
+    /// Tells the policy which models all members have.
+    pub(super) fn update_models(&mut self) {
         let all = self.models.values().fold(Models::ALL, |all, own| all.and(*own));
         self.urgent |= !self.policy.set_member_models(all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Config, Hub, Security};
+    use crate::{ModelId, Pattern, PerformanceMap, Seed};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_model_that_only_a_departed_member_lacked_can_be_chosen_again() {
+        let security = Security::Key(vec![7; 32]);
+        let config = Config::new(Pattern::PublishCollect, security);
+        let map = Arc::new(PerformanceMap::new());
+        let mut hub = Hub::new(config, map, 2, &Seed::reproducible(1)).unwrap();
+        hub.set_models(0, Models::ALL);
+        hub.set_models(1, [ModelId::UdpArq].into_iter().collect());
+        assert!(!hub.policy.has(ModelId::MulticastFec) && hub.policy.has(ModelId::UdpArq));
+        hub.drop_member(1, Instant::from_ns(1));
+        assert!(hub.policy.has(ModelId::MulticastFec));
     }
 }

@@ -148,7 +148,10 @@ impl Hub {
     pub(super) fn drop_member(&mut self, member: MemberId, now: Instant) {
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
-        self.models.remove(&member);
+        // A model that only this member lacked can be chosen again.
+        if self.models.remove(&member).is_some() {
+            self.update_models();
+        }
         // Before `leave`, which forgets what the member has not answered.
         let open: Vec<MessageId> = self.messages.keys().copied().collect();
         let awaited = open.into_iter().filter(|number| self.switch.awaits(*number, member));
