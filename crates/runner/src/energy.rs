@@ -93,6 +93,7 @@ fn work(
 ) -> Option<Work> {
     let jobs = results.jobs.iter().filter(|job| job.node == node).map(Job::usage);
     let cpu: Span = jobs.map(|usage| usage.cpu()).sum();
+    // Without the set-up: the interval begins with the load phase.
     let cpu = cpu.as_s() - results.scheduled[node].before.as_s();
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
@@ -105,6 +106,8 @@ fn work(
             _ => row.configured.rate().or(radio.rate),
         };
         let time = match (row.measured.busy.as_ns(), rate) {
+            // A link without a rate is never busy: the time on air then follows from the rate of
+            // the channel, or of the board's radio.
             (0, rate) => row.measured.bytes as f64 * 8.0 / rate?.bit_s() as f64,
             (busy, _) => busy as f64 / 1e9,
         };

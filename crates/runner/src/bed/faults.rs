@@ -108,6 +108,7 @@ impl Faults {
                 start(node, Role::Collector, bed, jobs)?;
             }
             Kind::Pause => {
+                // All processes of the node, also those that its programs have started.
                 bed.signal_all(node, libc::SIGSTOP);
                 running(jobs, node).for_each(|(_, job)| job.is_paused = true);
             }
@@ -128,6 +129,7 @@ impl Faults {
                         self.restarting.retain(|waits| *waits != node);
                         self.restarting.push(node);
                     }
+                    // A second instance would find the ports and files of the first one in use.
                     Some(false) => {}
                     None => start(node, Role::Node, bed, jobs)?,
                 }
