@@ -244,6 +244,7 @@ impl Stage for Delay {
     }
 
     fn decide_copy(&self, draw: Draw, index: u64, decision: &mut Decision) {
+        // Without correlation: a copy must not move the state of its flow.
         decision.delay = match self.jitter {
             Span::ZERO => self.mean,
             _ => self.at(self.distribution.quantile(draw.uniform(Purpose::Jitter, index))),

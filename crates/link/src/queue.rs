@@ -218,7 +218,6 @@ impl<T> Queue<T> {
             }
         };
         // Also at a full queue: RED's mean and count are of all arrivals.
-        // Also if the queue is full: RED's mean length is of all arrivals.
         let early = match &mut self.discipline {
             DisciplineState::Red(red) => red.drops(self.bytes, now, draw, index),
             _ => false,
