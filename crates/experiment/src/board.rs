@@ -84,6 +84,7 @@ impl Board {
             Some(Radio {
                 transmit: radio.transmit.as_ref()?.value,
                 receive,
+                // A radio that listens has its receiver on.
                 listen: radio.listen.as_ref().map_or(receive, |at| at.value),
                 sleep: radio.sleep.as_ref().map_or(Current::default(), |at| at.value),
                 listening: match &radio.listening {

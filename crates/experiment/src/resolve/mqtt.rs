@@ -261,6 +261,7 @@ fn reconnect(typed: &file::Mqtt, sink: &mut Sink) -> Option<[Span; 2]> {
         Some(_) => positive(&typed.min, "min", sink)?,
         None => RECONNECT[0],
     };
+    // A `min` above the default of `max` raises that default: only a given `max` can be wrong.
     let max = typed.max.as_ref().map_or(RECONNECT[1].max(min), |max| max.value);
     if let Some(at) = typed.max.as_ref().filter(|_| max < min) {
         report(

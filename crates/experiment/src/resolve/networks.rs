@@ -22,11 +22,13 @@ use std::path::Path;
 use units::{Bytes, Rate, Span};
 
 /// Minimum MTU of IPv4, B.
+/// Each host and router must forward it unfragmented (RFC 791, section 3.2).
 const MIN_MTU: u64 = 68;
 /// Maximum MTU, B: the packet and its Ethernet header fit the 65,535 B of a TAP.
 const MAX_MTU: u64 = 65_521;
 const DEFAULT_MTU: Bytes = Bytes::new(1500);
 /// Default multicast rate of a network without a rate, bit/s.
+/// PGM never sends without a limit (decision 10).
 const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
 
 /// A resolved network.
@@ -230,7 +232,6 @@ fn resolve<'f>(
         dns: given(&network.dns),
     };
     // The node of services has the last address of the subnet (decision 19).
-    // The node of the services needs an address, too.
     let size = members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {
@@ -239,6 +240,7 @@ fn resolve<'f>(
     let profile =
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
     let channel = profile.map_or(&network.channel, |profile| &profile.channel);
+    // The reader refuses these keys next to a profile, so nothing is overridden here.
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
     let (mtu, placed) = (mtu?, channel);
     let channel = placed.as_ref().map(|at| &at.value);

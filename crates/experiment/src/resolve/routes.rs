@@ -22,6 +22,7 @@ pub(super) fn add(
     networks: &[PlannedNetwork],
     sink: &mut Sink,
 ) {
+    // Also without routers: a gateway by NAT is learned, too.
     let learned = learned_gateways(nodes);
     for (node, learned) in nodes.iter_mut().zip(learned) {
         node.learned_gateways = learned;
