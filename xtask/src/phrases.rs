@@ -43,6 +43,7 @@ pub fn banned(name: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let mut found = Vec::new();
+    // Line by line, so a phrase with a line break in it is not found.
     for (number, line) in text.lines().enumerate() {
         let line = unquoted(line);
         let words: String = line
@@ -50,6 +51,7 @@ pub fn banned(name: &str, text: &str) -> Vec<String> {
             .map(|c| if is_of_word(c) { c.to_ascii_lowercase() } else { ' ' })
             .collect();
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Spaces at both ends, so that the first and the last word of a line are whole words too.
         let words = format!(" {words} ");
         for (phrase, instead) in BANNED {
             if words.contains(&format!(" {phrase} ")) {
