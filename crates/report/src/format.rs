@@ -21,6 +21,7 @@ pub(crate) fn number(value: f64) -> String {
     } else if size >= 0.0995 {
         format!("{value:.2}")
     } else {
+        // Below 0.01, these are fewer than three significant digits.
         format!("{value:.4}")
     }
 }
