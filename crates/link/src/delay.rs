@@ -227,6 +227,7 @@ impl Stage for Delay {
     }
 
     fn change_flow(&self, flow: &mut Correlated, before: &Self) {
+        // The state is that of the correlation only, so other changes keep it.
         if self.correlation != before.correlation {
             *flow = self.flow();
         }

@@ -189,6 +189,7 @@ impl<T> Queue<T> {
 
     /// Applies another limit and discipline; queued items stay.
     pub fn change(&mut self, spec: QueueSpec) {
+        // The discipline begins anew, even if only the limit changes.
         let Self { limit, discipline, .. } = Self::new(spec);
         (self.limit, self.discipline) = (limit, discipline);
     }
@@ -254,6 +255,7 @@ impl<T> Queue<T> {
             Some(next) => self.bytes -= u64::from(next.len),
             None => {
                 if let DisciplineState::Codel(codel) = &mut self.discipline {
+                    // A queue without frames is not above CoDel's target.
                     codel.empty();
                 }
             }
@@ -261,6 +263,7 @@ impl<T> Queue<T> {
         if let DisciplineState::Red(red) = &mut self.discipline
             && self.items.is_empty()
         {
+            // RED lowers its mean by the time in which the queue was empty.
             red.idle(now);
         }
         next
