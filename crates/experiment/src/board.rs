@@ -89,6 +89,7 @@ impl Board {
                 sleep: radio.sleep.as_ref().map_or(Current::default(), |at| at.value),
                 listening: match &radio.listening {
                     Some(at) => at.value,
+                    // Without `listening`, the radio always listens.
                     None => Ratio::from_fraction(1.0)?,
                 },
                 rate: radio.rate.as_ref().map(|at| at.value),

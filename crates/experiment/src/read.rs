@@ -176,6 +176,7 @@ impl<T: Read> Read for Named<T> {
             Content::Map(entries) => Some(Self(
                 entries
                     .iter()
+                    // An invalid entry keeps its name, so references to it are no further errors.
                     .map(|(key, value)| (key.text.clone(), (key.place, T::read(value, sink))))
                     .collect(),
             )),

@@ -67,6 +67,7 @@ pub(super) struct Networks<'f> {
 impl<'f> Networks<'f> {
     pub fn of(file: &'f File, nodes: &Nodes<'f>, base: &Path, sink: &mut Sink) -> Self {
         let mut networks = Self { networks: Vec::new(), complete: true };
+        // Profiles that no network uses are checked, too.
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
             let channel = profile.channel.as_ref().map(|at| &at.value);
             check_links(channel, profile.links.as_ref(), nodes, base, sink);
@@ -78,6 +79,7 @@ impl<'f> Networks<'f> {
                     subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
                     networks.networks.push(resolved);
                 }
+                // Later checks then report no missing network, since it may be this one.
                 None => networks.complete = false,
             }
         }
@@ -187,6 +189,7 @@ impl Resolved<'_> {
         let mut found = names.iter().filter_map(|selected| {
             self.links.iter().find(|(name, _)| name == selected).map(|(_, planned)| planned.clone())
         });
+        // Without an entry in `links`, a link has no impairments.
         found.next().unwrap_or_default()
     }
 
