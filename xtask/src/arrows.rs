@@ -38,7 +38,9 @@ fn crate_name(manifest: &str) -> Result<String, String> {
 fn claimed(architecture: &str) -> Result<Arrows, String> {
     let (_, table) =
         architecture.split_once(TABLE).ok_or(format!("ARCHITECTURE.md: no table `{TABLE}`"))?;
+    // The first two are the end of the head's line and the rule below the head.
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    // Names are between backticks, so each second part is one.
     let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     let row = |line: &str| {
         let mut cells = line.split('|').skip(1);
@@ -57,6 +59,7 @@ fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
         if line.starts_with('[') {
             section = line;
         }
+        // `record.workspace = true` and `record = { ... }` begin with the name.
         let name = line.split(['=', '.']).next().unwrap_or_default().trim();
         if section == "[dependencies]" && names.contains(name) {
             found.insert(name.to_owned());

@@ -57,6 +57,7 @@ fn contents(files: &Files, names: &[String]) -> BTreeSet<String> {
         let is_target = |name: &&String| **name == target || name.starts_with(&folder);
         found.extend(names.iter().filter(is_target).cloned());
     }
+    // The book has a separate table of contents.
     found.remove(SUMMARY);
     found
 }
@@ -77,6 +78,7 @@ fn summary(files: &Files) -> Result<String, String> {
             if name.starts_with(folder) && known.insert(name.clone()) {
                 let title = page.lines().find_map(|line| line.strip_prefix("# "));
                 let title = title.ok_or_else(|| format!("{name}: no title"))?;
+                // Brackets in a title would end the link's text.
                 let _ = writeln!(text, "- [{}]({name})", title.replace(['[', ']'], ""));
             }
         }

@@ -20,6 +20,7 @@ const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 /// If a file is not Rust.
 pub fn findings(files: &BTreeMap<String, String>) -> Result<Vec<Finding>, String> {
     let mut found = Vec::new();
+    // The workspace's manifest has no folder, and so no crate.
     let folders = files.keys().filter_map(|name| name.strip_suffix("/Cargo.toml"));
     for folder in folders {
         let (mut circles, mut steps) = (Vec::new(), References::new());

@@ -83,6 +83,7 @@ impl Exceptions {
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let parse = |line: &str| {
+            // The place is all the rest: a file, and a function after a space.
             let mut words = line.splitn(3, ' ');
             let kind = Kind::ALL.into_iter().find(|kind| words.clone().next() == Some(kind.name()));
             let number = words.nth(1).and_then(|word| word.parse().ok());
@@ -140,6 +141,7 @@ fn total(findings: &[Finding]) -> Places {
     for finding in findings {
         let number = all.entry((finding.kind, finding.place.clone())).or_default();
         *number = match finding.kind {
+            // Tuples add up; for other kinds, the largest number is the one to reduce.
             Kind::TupleParameters => *number + finding.number,
             _ => finding.number.max(*number),
         };

@@ -14,6 +14,7 @@ pub fn problems(files: &BTreeMap<String, String>, exists: impl Fn(&str) -> bool)
             for link in links(line) {
                 let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
                 let path = if path.is_empty() { name.clone() } else { joined(name, path) };
+                // Only pages have headings: lines of other files are not checked.
                 let has_anchor = anchor.is_empty()
                     || anchors.get(&path).is_none_or(|known| known.contains(anchor));
                 let what = match (exists(&path), has_anchor) {
@@ -58,6 +59,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Targets of links within the tree.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    // `https:` leads out of the tree, and text with a space is no link.
     targets.filter(|target| !target.contains(':') && !target.contains(' ') && !target.is_empty())
 }
 

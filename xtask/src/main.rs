@@ -148,6 +148,7 @@ fn tidy(write: bool) -> Result<Vec<String>, String> {
     let place = root.join("xtask/exceptions.txt");
     let exceptions = Exceptions::parse(&read(&place)?)?;
     if write {
+        // Findings above their exceptions are shown without `--write` only.
         let text = exceptions.lowered(&findings);
         std::fs::write(&place, text).map_err(|error| format!("{}: {error}", place.display()))?;
     } else {
@@ -159,6 +160,7 @@ fn tidy(write: bool) -> Result<Vec<String>, String> {
 /// The texts of the repository, by their names relative to `root`.
 fn files(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let text = |name: String| {
+        // Files that are no text, or are deleted and still tracked, are left out.
         let text = std::fs::read_to_string(root.join(&name)).ok()?;
         Some((name, text))
     };
@@ -167,6 +169,7 @@ fn files(root: &Path) -> Result<BTreeMap<String, String>, String> {
 
 /// The names of all files that git tracks, relative to `root`.
 fn names(root: &Path) -> Result<Vec<String>, String> {
+    // With -z, git does not quote names with special characters.
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
     let listed = listed.map_err(|error| format!("run git ls-files: {error}"))?;
     let names = String::from_utf8_lossy(&listed.stdout).into_owned();

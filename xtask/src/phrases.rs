@@ -43,13 +43,17 @@ pub fn banned(name: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let mut found = Vec::new();
+    // Line by line, so a phrase with a line break in it is not found.
     for (number, line) in text.lines().enumerate() {
         let line = unquoted(line);
         let words: String = line
             .chars()
             .map(|c| if is_of_word(c) { c.to_ascii_lowercase() } else { ' ' })
             .collect();
-        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        // A full stop within a word is part of a name, such as `a.b`; at its end, it ends a sentence.
+        let words = words.split_whitespace().map(|word| word.trim_matches('.'));
+        let words = words.collect::<Vec<_>>().join(" ");
+        // Spaces at both ends, so that the first and the last word of a line are whole words too.
         let words = format!(" {words} ");
         for (phrase, instead) in BANNED {
             if words.contains(&format!(" {phrase} ")) {

@@ -78,6 +78,7 @@ fn updated(schema: &Value, pages: &Pages) -> Result<Pages, String> {
     for (page, piece) in split.iter().flat_map(|(page, p)| p.iter().map(move |one| (page, one))) {
         if let Piece::Table(marker) = piece {
             let section = format!("{page}#{}", marker.section);
+            // Links lead to the first table of a definition.
             sections.entry(marker.name.clone()).or_insert(section);
             markers.push(marker);
         }
@@ -113,6 +114,7 @@ fn check(schema: &Value, markers: &[&Marker]) -> Result<(), String> {
         let definition = definition(schema, name)?;
         let known = table::keys(definition);
         let tables: Vec<_> = markers.iter().filter(|marker| marker.name == name).collect();
+        // Only maps of keys must have a table.
         if known.is_empty() {
             continue;
         }

@@ -87,6 +87,7 @@ impl<'a> Visit<'a> for Tests {
     }
 
     fn visit_expr_for_loop(&mut self, item: &'a ExprForLoop) {
+        // A loop over a list tests each of its items, which is no retry.
         let is_counted = matches!(&*item.expr, Expr::Range(_));
         if self.is_test && is_counted && is_left_on_success(&item.body) {
             self.found += 1;

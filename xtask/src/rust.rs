@@ -20,6 +20,7 @@ pub fn findings(name: &str, text: &str) -> Result<Vec<Finding>, String> {
     let file = syn::parse_file(text).map_err(|error| format!("{name}: {error}"))?;
     let mut found = Vec::new();
     if !is_test(name) {
+        // Tests come at the end of a file.
         let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
         if lines > MAX_FILE {
             found.push(Finding::new(Kind::FileLines, name, lines));

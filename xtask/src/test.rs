@@ -34,6 +34,7 @@ pub fn test(root: &Path, jobs: usize) -> Result<Vec<String>, String> {
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
+        // Without a thread, no test would run and none would fail.
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 // A function, so that the lock is not held while the program runs.
@@ -70,6 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn cargo(root: &Path) -> Command {
+    // Cargo sets this to its path, so that the same version builds the tests.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).stdin(Stdio::null());
     command
@@ -79,6 +81,7 @@ fn cargo(root: &Path) -> Command {
 fn build(root: &Path) -> Result<Vec<Program>, String> {
     let arguments = ["test", "--workspace", "--locked", "--no-run"];
     let messages = "--message-format=json-render-diagnostics";
+    // The names of programs come as messages, and errors of the compiler as text.
     let built = cargo(root).args(arguments).arg(messages).stderr(Stdio::inherit()).output();
     let built = built.map_err(|error| format!("run cargo: {error}"))?;
     if !built.status.success() {
@@ -113,10 +116,12 @@ fn run(program: &Program) -> std::io::Result<Output> {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT", "timeout", "--kill-after=10", &LIMIT.to_string()]);
     command.arg(&program.executable);
+    // As `cargo test` does it.
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.stdout(File::create(&files[0])?).stderr(File::create(&files[1])?);
     let status = command.stdin(Stdio::null()).status()?;
     let [stdout, mut stderr] = [std::fs::read(&files[0])?, std::fs::read(&files[1])?];
+    // The exit status of `timeout` for a program that ran too long.
     if status.code() == Some(124) {
         stderr.extend(format!("stopped after {LIMIT} s\n").into_bytes());
     }

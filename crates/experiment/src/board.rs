@@ -84,10 +84,12 @@ impl Board {
             Some(Radio {
                 transmit: radio.transmit.as_ref()?.value,
                 receive,
+                // A radio that listens has its receiver on.
                 listen: radio.listen.as_ref().map_or(receive, |at| at.value),
                 sleep: radio.sleep.as_ref().map_or(Current::default(), |at| at.value),
                 listening: match &radio.listening {
                     Some(at) => at.value,
+                    // Without `listening`, the radio always listens.
                     None => Ratio::from_fraction(1.0)?,
                 },
                 rate: radio.rate.as_ref().map(|at| at.value),

@@ -14,11 +14,13 @@ const USAGE_ROW: f64 = 30.0;
 const INTERVAL_LINE: f64 = 170.0;
 const INTERVAL_ROW: f64 = 130.0;
 /// Seconds of an interval.
+/// Thingbed ends an interval that often, and at each change of a link.
 const INTERVAL_S: f64 = 10.0;
 /// Bytes of a program's event of a message, and of the message's part of a row.
 const EVENT: f64 = 60.0;
 const MESSAGE: f64 = 20.0;
 /// Bytes per second for the usage of the host.
+/// Ten lines a second of 80 B.
 const HOST: f64 = 10.0 * 80.0;
 /// Bytes of the files whose size hardly depends on the run: report pages, plan, summary.
 const FIXED: u64 = 3 << 19;

@@ -135,6 +135,7 @@ impl Forecast {
         let rate = load.on.len() as f64 * rate(made);
         let frames = match made.protocol {
             Scheme::Coap | Scheme::Udp => 2.0,
+            // TCP acknowledges the request and the answer.
             Scheme::Http | Scheme::Mqtt | Scheme::Tcp => 4.0,
         };
         self.frames_s += rate * frames;
@@ -180,6 +181,7 @@ fn rate(made: &Made) -> f64 {
         Some(last) if times.len() == MAX_REQUESTS => *last,
         _ => end,
     };
+    // If all times were taken, the rate is that until the last one, not until the end.
     let each = times.len() as f64 * 1e9 / span.max(1) as f64;
     let all = if made.together { each } else { each * made.to.len() as f64 };
     match made.count {

@@ -71,6 +71,7 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<(), Errors
     let stays = link.configured.keys().0;
     let stays = stays.iter().filter(|(key, _)| !keys.iter().any(|(new, _)| new == *key));
     let stays: String = stays.map(|(key, value)| format!("  {key}: {value}\n")).collect();
+    // One text of both, read and checked like a file (decision 48): errors quote what was typed.
     let source = source(keys, &stays);
     let fail = |problems| Errors::new(source.clone(), problems);
     let (set, base, mut sink) = parse(&source).map_err(fail)?;

@@ -55,6 +55,7 @@ impl Matrix {
             let values = values.iter().map(|value| value.value.clone()).collect();
             matrix.axes.insert(name.clone(), (place.unwrap_or(node.place), values));
         }
+        // Before any cell is made: axes multiply, and their product may not even fit a number.
         if matrix.size().is_none_or(|size| size > MAX_CELLS) {
             let problem = Problem::new(format!("the matrix has more than {MAX_CELLS} cells"));
             sink.add(problem.at(node.place).label("split it into several files"));

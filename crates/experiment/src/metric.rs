@@ -21,6 +21,7 @@ pub(crate) fn check<'a>(
     if let ["groups", group, ..] = parts[..]
         && !groups.contains(&group)
     {
+        // Names of groups and programs are the experiment's; the summary's shape accepts any.
         parts[1] = correct(group, &groups)?;
     }
     if let ["programs", ..] = parts[..] {

@@ -37,6 +37,7 @@ impl Read for Typed {
         let mut fields = Fields::of(node, "a change of a node", sink)?;
         let typed = Self {
             limits: Limits {
+                // No change of a node sets these: here they are unknown keys.
                 processes: None,
                 storage: None,
                 output: None,

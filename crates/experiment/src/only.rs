@@ -45,6 +45,7 @@ impl Only {
     /// The selected cells of `matrix`.
     pub(crate) fn pick(&self, matrix: &Matrix) -> Result<Vec<Cell>, Problem> {
         for (axis, values) in &self.axes {
+            // A misspelt value would select no cell, and so run nothing without a word.
             values.iter().try_for_each(|value| matrix.check(axis, Some(value)))?;
         }
         let selected = |cell: &Cell| {

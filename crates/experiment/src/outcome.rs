@@ -74,6 +74,7 @@ impl Expect {
         };
         let right = match &than {
             Some(than) => figure(other_name, than, summaries).map(|value| value * factor),
+            // `factor` belongs to another figure; the reader refuses it with `value`.
             None => self.value.as_ref().map(|value| value.value).ok_or(Missing::NoFigure),
         };
         let tolerance = self.tolerance.as_ref().map_or(0.0, |tolerance| tolerance.value.fraction());

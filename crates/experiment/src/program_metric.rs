@@ -52,7 +52,7 @@ impl fmt::Display for Stream {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// A path of keys in JSON, separated by dots; `*` stands for all keys or items, a number for an
+    /// A path of keys in JSON, separated by dots; `*` means all keys or items, a number an
     /// item.
     Json(String),
     /// A regular expression for each line. Its group `value`, or else its first group, is the
@@ -124,7 +124,6 @@ impl Pattern {
                 last.trim_start_matches("error: ").to_owned()
             }
         })?;
-        // Group 0 is the whole match and has no name.
         let named = regex.capture_names().position(|name| name == Some(VALUE));
         // Group 0 is the whole match.
         let first = regex.capture_names().skip(1).position(|name| name != Some(UNIT));
@@ -157,6 +156,7 @@ impl Pattern {
                 Some(own) => convert(value, own.as_str(), unit)?,
                 None => value,
             };
+            // A program may print `inf` or `nan`, which would make its figures vanish.
             record::is_usable(value).then_some(value)
         })
     }

@@ -39,7 +39,6 @@ impl Sink {
     /// Adds `expected ..., found ...`.
     pub fn expected(&mut self, what: &str, node: &Node) {
         // Broken content was reported when the tree was read or a value was substituted.
-        // What is broken was reported when it broke.
         if node.content != Content::Broken {
             let text = format!("expected {what}, found {}", node.kind());
             self.add(Problem::new(text).at(node.place));
@@ -177,6 +176,7 @@ impl<T: Read> Read for Named<T> {
             Content::Map(entries) => Some(Self(
                 entries
                     .iter()
+                    // An invalid entry keeps its name, so references to it are no further errors.
                     .map(|(key, value)| (key.text.clone(), (key.place, T::read(value, sink))))
                     .collect(),
             )),

@@ -51,6 +51,7 @@ impl Subnet {
 
     /// Whether the subnets share an address.
     pub fn overlaps(self, other: Self) -> bool {
+        // Two subnets are disjoint, or the shorter prefix contains the other.
         let prefix = self.prefix.min(other.prefix);
         self.is_ipv6() == other.is_ipv6() && base(self.base, prefix) == base(other.base, prefix)
     }
@@ -159,6 +160,7 @@ impl FromStr for Subnet {
             .filter(|prefix| (shortest..=longest).contains(prefix))
             .ok_or_else(|| format!("use a prefix length between {shortest} and {longest}"))?;
         let subnet = Self { base: base(address, prefix), prefix };
+        // Likely a mistake: the prefix length or the address is not the intended one.
         if subnet.base != address {
             return Err(format!("`{text}` is an address inside a subnet; write `{subnet}`"));
         }

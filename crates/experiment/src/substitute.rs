@@ -48,6 +48,7 @@ impl<'a> Substitution<'a> {
         let Content::Map(entries) = &root.content else { return root.clone() };
         let entries = entries.iter().map(|(key, value)| {
             let name = key.text.as_str();
+            // `expect` names cells by their values, and the matrix defines the values.
             if NOT_REPLACED.contains(&name) {
                 return (key.clone(), value.clone());
             }

@@ -217,6 +217,7 @@ impl<'t> Builder<'t> {
             if event == Event::MappingEnd {
                 return Ok(entries);
             }
+            // Both are read before either is reported, so that the events stay in step.
             let key = self.node(event, span, depth + 1)?;
             let (event, span) = self.next()?;
             let value = self.node(event, span, depth + 1)?;

@@ -15,7 +15,7 @@ const ACKNOWLEDGEMENT: u8 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Carried {
-    /// Ethernet frames, whose header stands for that of the radio.
+    /// Ethernet frames, whose header takes the place of the radio's.
     #[default]
     Ethernet,
     /// Frames of OpenThread's simulated radios: UDP to 224.0.0.116 or ff02::116, a byte with the channel,
@@ -45,6 +45,7 @@ impl Carried {
         };
         match radio.first() {
             None => AirFrame::Nothing,
+            // The frame type is the lowest three bits of the field, which is sent low byte first.
             Some(control) if control & 7 == ACKNOWLEDGEMENT => {
                 AirFrame::Acknowledgement(radio.len())
             }

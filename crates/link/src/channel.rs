@@ -143,6 +143,7 @@ impl SharedLink {
     }
 
     fn request_turn(&mut self, events: &mut Vec<ChannelEvent>) {
+        // At most one turn is pending; it requests the next one.
         if !self.turn_requested && !self.turns.is_empty() {
             self.turn_requested = true;
             events.push(ChannelEvent::Turn(self.busy_until));

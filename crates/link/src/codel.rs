@@ -99,6 +99,7 @@ impl CodelState {
         self.dropping = true;
         // 16 intervals and the difference of the counts are those of the pseudocode in RFC 8289,
         // section 5.
+        // Differences saturate, so a `drop_next` ahead is recent, as with the RFC's signed times.
         let recent = now - self.drop_next < self.config.interval * 16;
         let before = self.count - self.last_count.min(self.count);
         self.count = if before > 1 && recent { before } else { 1 };

@@ -208,6 +208,7 @@ impl Csma {
         assert!(sender.frame.is_none(), "link {link} has a frame that contends");
         sender.usage.frames += 1;
         sender.frame = Some(Frame { len, acknowledged, ..Frame::default() });
+        // Events up to `clock` are processed; one before it would come out of order.
         let from = now.max(sender.free).max(self.clock);
         self.back_off(link, from);
     }
@@ -237,6 +238,7 @@ impl Csma {
     }
 
     fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        // A transmission that ended within the CCA was detected too.
         if self.on_air.is_empty() && self.idle_since <= at - self.spec.cca {
             let starts = at + self.spec.turnaround;
             self.silent.push(Reverse((starts, Step::FrameStarts, link)));

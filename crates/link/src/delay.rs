@@ -227,6 +227,7 @@ impl Stage for Delay {
     }
 
     fn change_flow(&self, flow: &mut Correlated, before: &Self) {
+        // The state is that of the correlation only, so other changes keep it.
         if self.correlation != before.correlation {
             *flow = self.flow();
         }
@@ -244,6 +245,7 @@ impl Stage for Delay {
     }
 
     fn decide_copy(&self, draw: Draw, index: u64, decision: &mut Decision) {
+        // Without correlation: a copy must not move the state of its flow.
         decision.delay = match self.jitter {
             Span::ZERO => self.mean,
             _ => self.at(self.distribution.quantile(draw.uniform(Purpose::Jitter, index))),

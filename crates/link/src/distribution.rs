@@ -40,6 +40,7 @@ pub struct Table {
 const SCALE: f32 = 8192.0;
 /// The largest value of tc-netem's 16 bits is just under four jitters.
 const MOST_JITTERS: f64 = i16::MAX as f64 / SCALE as f64;
+/// The smallest value, in jitters: `i16::MIN` / 8192.
 const LEAST: f64 = -4.0;
 /// Entries of the built-in tables, as in iproute2.
 const ENTRIES: usize = 4096;
@@ -147,6 +148,7 @@ impl Distribution {
         match self {
             // The normal quantile of the normal distribution function is `z` itself.
             Self::Normal => z.clamp(LEAST, MOST_JITTERS),
+            // The distribution function is rounded to 1 from about 8 standard deviations on.
             other => other.quantile((0.5 * erfc(-z / SQRT_2)).min(1.0 - f64::EPSILON)),
         }
     }
@@ -205,6 +207,7 @@ fn moments(table: &[f32]) -> (f64, f64) {
 }
 
 fn pick(table: &[f32], u: f64) -> f64 {
+    // `u` is below 1, but the product may be rounded up to the length.
     let place = (u * table.len() as f64) as usize;
     f64::from(table[place.min(table.len() - 1)])
 }

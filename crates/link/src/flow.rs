@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// between two runs of the same program, so they do not count.
 const EPHEMERAL: u16 = 32_768;
 
+// EtherTypes and IP protocol numbers, as IEEE and IANA assigned them.
 const ARP: u16 = 0x0806;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -39,6 +40,7 @@ impl Flow {
     pub fn of(frame: &[u8]) -> Self {
         let mut at = 12;
         let mut ethertype = word(frame, at);
+        // Tags may be stacked; the loop ends with the frame.
         while ethertype == Some(VLAN) {
             at += 4;
             ethertype = word(frame, at);
@@ -63,6 +65,7 @@ impl Flow {
         let protocol = *packet.get(9)?;
         let header = usize::from(packet[0] & 0xf) * 4;
         // More fragments, or an offset.
+        // Also the first fragment has no ports, so that all of a datagram are in one flow.
         let fragment = word(packet, 6)? & 0x3fff != 0;
         Some(Self {
             protocol,

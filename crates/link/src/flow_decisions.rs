@@ -75,6 +75,7 @@ impl FlowDecisions {
         self.stateless = Decider::new(config);
         let had_state = std::mem::replace(&mut self.has_state, config.has_state());
         if had_state && !self.has_state {
+            // A model with state that comes back later must not continue an old state.
             self.flows.values_mut().for_each(|flow| flow.decider = None);
         }
     }
@@ -133,6 +134,7 @@ impl FlowDecisions {
         let Some(state) = self.flows.get_mut(&flow) else { return &mut self.stateless };
         let fresh = || Box::new((Arc::clone(config), Decider::new(config)));
         let (before, decider) = &mut **state.decider.get_or_insert_with(fresh);
+        // Settings change for all flows at once; each flow takes them over at its next frame.
         if !Arc::ptr_eq(before, config) {
             decider.change(before, config);
             *before = Arc::clone(config);

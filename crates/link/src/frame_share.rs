@@ -83,6 +83,7 @@ impl<E: Effect> Stage for FrameShare<E> {
     }
 
     fn change_flow(&self, flow: &mut Correlated, before: &Self) {
+        // The state is that of the correlation only, so a change of the share keeps it.
         if self.correlation != before.correlation {
             *flow = self.flow();
         }

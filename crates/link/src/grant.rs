@@ -42,6 +42,7 @@ pub(crate) const LINK_HEADER: usize = 14;
 pub struct Grant {
     spec: GrantSpec,
     /// Capacity of a block in 1/1000 byte.
+    /// Whole bytes would round off what `efficiency` leaves, in each block.
     capacity: u64,
     /// Start of the last block with data, if any.
     block: Option<Instant>,

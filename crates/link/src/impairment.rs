@@ -134,6 +134,7 @@ macro_rules! stages {
                 let mut keys = self.keys();
                 keys.0.extend(changes.0.clone());
                 let mut new = Self::read(&keys)?;
+                // Keys have only the names of files; their contents are not read during a run.
                 $(new.$stage.keep_loaded(&self.$stage);)*
                 Ok(new)
             }

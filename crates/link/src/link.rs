@@ -62,6 +62,7 @@ impl Link {
     /// Ends an interval of settings and counters.
     pub fn end_interval(&mut self, now: Instant) {
         for pipe in &mut self.pipes {
+            // Ramps first: an interval has the settings at its end.
             pipe.follow_ramps(now);
             pipe.end_interval(now);
         }
@@ -88,6 +89,7 @@ impl Link {
     #[inline]
     pub fn pass(&mut self, direction: Direction, frame: &Frame, now: Instant) -> Option<Instant> {
         match self.radio {
+            // With a radio, a frame may have to wait until the device receives.
             Some(_) => None,
             None => self[direction].pass(frame, now),
         }

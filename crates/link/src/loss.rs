@@ -173,7 +173,6 @@ impl Stage for Loss {
         for (one, other) in [("p13", "p14"), ("p31", "p32")] {
             // A little more than 1: sums of decimal shares such as 90 % and 10 % are rounded.
             let [a, b] = [one, other].map(|key| markov.get::<Ratio>(key).unwrap_or_default());
-            // The tolerance is for percentages, which are not exact in binary.
             if markov.has(one) && markov.has(other) && a.fraction() + b.fraction() > 1.0 + 1e-9 {
                 let text = format!("{one} and {other} exceed 100 % together");
                 let fix = "both are transitions from the same state";

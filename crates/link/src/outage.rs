@@ -203,6 +203,7 @@ impl Gate {
                 while self.until <= since {
                     self.down = !self.down;
                     let mean = if self.down { mean_down } else { mean_up };
+                    // Each outage of the link has 2^48 numbers, so that no two share one.
                     let place = (self.number << 48) | self.changes;
                     let u = self.draw.uniform(Purpose::Outage, place);
                     // Inversion of the exponential distribution; 1 - u is above 0, so the logarithm

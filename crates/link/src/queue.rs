@@ -189,6 +189,7 @@ impl<T> Queue<T> {
 
     /// Applies another limit and discipline; queued items stay.
     pub fn change(&mut self, spec: QueueSpec) {
+        // The discipline begins anew, even if only the limit changes.
         let Self { limit, discipline, .. } = Self::new(spec);
         (self.limit, self.discipline) = (limit, discipline);
     }
@@ -218,7 +219,6 @@ impl<T> Queue<T> {
             }
         };
         // Also at a full queue: RED's mean and count are of all arrivals.
-        // Also if the queue is full: RED's mean length is of all arrivals.
         let early = match &mut self.discipline {
             DisciplineState::Red(red) => red.drops(self.bytes, now, draw, index),
             _ => false,
@@ -255,6 +255,7 @@ impl<T> Queue<T> {
             Some(next) => self.bytes -= u64::from(next.len),
             None => {
                 if let DisciplineState::Codel(codel) = &mut self.discipline {
+                    // A queue without frames is not above CoDel's target.
                     codel.empty();
                 }
             }
@@ -262,6 +263,7 @@ impl<T> Queue<T> {
         if let DisciplineState::Red(red) = &mut self.discipline
             && self.items.is_empty()
         {
+            // RED lowers its mean by the time in which the queue was empty.
             red.idle(now);
         }
         next

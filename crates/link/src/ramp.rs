@@ -49,6 +49,7 @@ impl Ramps {
                 (Some(from), _) => from.get(),
                 // An unlimited rate cannot be interpolated.
                 (None, Quantity::Rate(_)) => continue,
+                // There was no such value: a `loss` in place of a model of bursts starts at 0.
                 (None, _) => 0.0,
             };
             let (to, end) = (to.get(), now + over);

@@ -125,6 +125,7 @@ impl RedState {
         let base = self.config.probability.fraction() * (self.mean - min) / (max - min);
         // Spreads drops evenly: the gap between drops is uniform, not geometric.
         let spread = base / (1.0 - f64::from(count) * base).max(f64::MIN_POSITIVE);
+        // The bound: when `count` reaches 1 / `base`, the frame is dropped for certain.
         let drops = draw.uniform(Purpose::Queue, index) < spread;
         self.count = Some(if drops { 0 } else { count });
         drops

@@ -124,6 +124,7 @@ impl Stage for Reorder {
 
     fn change_flow(&self, flow: &mut ReorderFlow, before: &Self) {
         if self.correlation != before.correlation {
+            // The number of delayed frames stays: it does not depend on the correlation.
             flow.draws = Correlated::new(self.correlation);
         }
     }

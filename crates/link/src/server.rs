@@ -128,6 +128,7 @@ impl Stage for Transmission {
         let rate = keys.read("rate")?.map(|rate| Scheduler::Rate { rate, burst });
         let overhead: SignedBytes = keys.read_or_default("overhead")?;
         let framing = Framing { overhead: overhead.0, cell: keys.read::<Cell>("cell")? };
+        // A checked file has at most one of them.
         Ok(Self { scheduler: grant.or(lora).or(trace).or(rate), framing })
     }
 
@@ -165,6 +166,7 @@ impl Stage for Transmission {
         let lora = keys.get::<LoraSpec>("lora").map(|lora| lora.check());
         for (key, checked) in [("grant", grant), ("lora", lora)] {
             if let Some(Err(wrong)) = checked {
+                // These checks put the fix behind a semicolon.
                 let (text, fix) = wrong.split_once("; ").unwrap_or((&wrong, ""));
                 found.add(key, text, fix);
             }

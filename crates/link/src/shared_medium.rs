@@ -127,10 +127,12 @@ impl SharedMedium {
         let carried = self.csma.carried();
         let len = match carried.on_air(&frame.frame) {
             AirFrame::Contends(len) => len,
+            // All others have left in `offer`.
             _ => frame.frame.len(),
         };
         // The lowest bit of an Ethernet address's first byte marks a group address.
         let is_group = frame.frame.first().is_some_and(|first| first & 1 == 1);
+        // Receivers acknowledge no group frames, and simulated radios do it themselves.
         match is_group || !carried.is_ethernet() {
             true => self.csma.ready_for_all(link, len, now),
             false => self.csma.ready(link, len, now),

@@ -107,6 +107,7 @@ impl States {
         }
         let (state, mut from) = self.promotion.unwrap_or((self.state, now));
         let other = self.queues[way.opposite() as usize].last;
+        // Before the first frame of the other direction, there is nothing to turn around from.
         if let Some(HalfDuplex { guard }) = self.spec.half_duplex.filter(|_| other > Instant::START)
         {
             from = from.max(other + guard);
@@ -132,6 +133,7 @@ impl States {
             // In a checked spec, no promotion leads to a state without service.
             Some(Service::Full) | None => onward(len, from),
         };
+        // Rule 5: slow service may have kept an earlier frame for longer.
         queue.last = queue.last.max(arrives);
         queue.frames.push_back((queue.last, bytes));
         self.active = self.active.max(queue.last);
@@ -162,6 +164,7 @@ impl States {
     /// Applies promotions and timers up to `now`.
     fn settle(&mut self, now: Instant) {
         if let Some((state, at)) = self.promotion {
+            // No inactivity timer runs during a promotion.
             if at > now {
                 return;
             }
@@ -174,6 +177,7 @@ impl States {
             && left <= now
         {
             self.state -= 1;
+            // The timer of the state below starts here, so one call may fall back several times.
             self.active = left;
         }
     }

@@ -75,6 +75,7 @@ impl Trains {
             None => (self.begin(), 0),
         };
         let next = sequence.wrapping_add(bytes as u32);
+        // All trains here are of one flow, and so of one owner.
         self.open.insert(0, key, Train { number, last: now, next, bytes: before + bytes });
         number
     }

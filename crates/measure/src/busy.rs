@@ -5,6 +5,7 @@ use std::io;
 use units::{Instant, Span};
 
 /// A second with more CPU use than this counts as saturated.
+/// Decision 7 has this limit.
 const SATURATED: f64 = 0.95;
 
 /// CPU use of the host over a run: what a verdict needs of its intervals, in constant memory.

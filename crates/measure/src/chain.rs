@@ -98,6 +98,7 @@ impl ChainBound {
         let exponents = side.iter().map(|tilted| {
             let (ends, log) = tilted.ends(of);
             let mean = |start: &Vector| start.iter().zip(&ends).map(|(a, b)| a * b).sum::<f64>();
+            // An interval may begin in any of these distributions; the worst bounds them all.
             let worst = self.starts.iter().map(mean).fold(0.0, f64::max);
             worst.ln() + log - tilted.t * lost as f64
         });

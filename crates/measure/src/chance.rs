@@ -41,6 +41,7 @@ impl Losses {
         // correlation than the draws (at most 4.72 %: 2 sin(pi c/6)).
         let correlation = random.correlation.fraction();
         let normal = 2.0 * (std::f64::consts::FRAC_PI_6 * correlation).sin();
+        // A correlation of 1 would divide by 0.
         let neighbours = (1.0 + normal) / (1.0 - normal).max(1e-3);
         let unit = match random.unit {
             LossUnit::Frame => 1.0,

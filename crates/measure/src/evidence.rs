@@ -107,6 +107,7 @@ impl Found {
         for ([p99, max], late, of_us, of_p99, of_max) in
             kinds.into_iter().filter(|kind| kind.1.count() > 0)
         {
+            // Decisions 7 and 11 have these shares.
             let limits = Some((0.05 * of_us, 0.5 * of_us));
             self.look(p99, late.quantile_ns(0.99) as f64 / 1e3, limits).detail =
                 format!("limits are {of_p99}");
@@ -188,6 +189,7 @@ impl Found {
         self.look(
             Subject::SaturatedCpus,
             100.0 * facts.host.saturated as f64 / facts.host.seconds.max(1) as f64,
+            // Decision 7 has these limits, and those of the two subjects below.
             judged.map(|()| (10.0, 50.0)),
         )
         .meaning
@@ -213,6 +215,7 @@ impl Found {
         self.look(
             Subject::KernelDrops,
             100.0 * facts.kernel_drops as f64 / facts.frames.max(1) as f64,
+            // Decision 7: one frame is suspect, and one in a thousand makes the run invalid.
             Some((0.0, 0.1)),
         );
         let (rejected, worst) = &facts.rejected;
@@ -279,6 +282,7 @@ impl Found {
         let found = self.look(
             Subject::LinksOutside,
             100.0 * facts.deviations.len() as f64 / facts.compared.max(1) as f64,
+            // A single one is suspect: chance exceeds a tolerance in one valid run of a thousand.
             Some((0.0, 10.0)),
         );
         let off = |one: &Deviation| (one.measured - one.configured).abs() / one.tolerance;

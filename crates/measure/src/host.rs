@@ -188,6 +188,7 @@ impl Host {
             let some = text.lines().find(|line| line.starts_with("some"))?;
             some.split_once("total=")?.1.trim().parse().ok()
         });
+        // The columns are user, nice, system, idle, iowait, irq, softirq and steal (proc_stat(5)).
         Self { total: ticks.iter().sum(), idle: at(3) + at(4), steal: at(7), waited_us }
     }
 

@@ -15,7 +15,7 @@ const IN_MEMORY: usize = 65_536;
 const CHUNK: usize = 1_024;
 /// Bytes of a row in the file.
 const ROW: usize = 96;
-/// Stands for `None` in the file.
+/// `None` in the file.
 const NONE: i64 = i64::MIN;
 
 /// Rows that can be changed by their index. The first ones are in memory, the others in a file
@@ -146,6 +146,7 @@ impl MessageTable {
         let is_stored =
             file.is_some_and(|file| file.write_all_at(&bytes, (place * ROW) as u64).is_ok());
         if is_stored {
+            // The disk may have refused an earlier version of the row.
             self.refused.remove(&place);
         } else {
             self.refused.insert(place, row);
@@ -189,8 +190,10 @@ impl MessageTable {
             row.acknowledged_ns.unwrap_or(NONE),
         ];
         let mut bytes = [0; ROW];
+        // Eight numbers of 4 B, then eight of 8 B: ROW in all.
         let (for_shorts, for_times) = bytes.split_at_mut(32);
         for (to, short) in for_shorts.as_chunks_mut().0.iter_mut().zip(shorts) {
+            // The machine's byte order suffices, since the file never leaves this process.
             *to = short.to_ne_bytes();
         }
         for (to, time) in for_times.as_chunks_mut().0.iter_mut().zip(times) {

@@ -19,6 +19,7 @@ pub(crate) struct Packet {
 
 const IPV4: [u8; 2] = [8, 0];
 const IPV6: [u8; 2] = [0x86, 0xdd];
+/// The tags of customers and of providers (IEEE 802.1Q).
 const TAGS: [[u8; 2]; 2] = [[0x81, 0], [0x88, 0xa8]];
 
 impl Packet {
@@ -81,6 +82,7 @@ impl Packet {
                 _ => break,
             };
             protocol = IpNumber(*next);
+            // Each turn moves on by 8 B or more, so the loop ends with the packet.
             start = (start + length).min(end);
         }
         let wide = |at: usize| std::array::from_fn(|i| header[at + i]);

@@ -191,6 +191,7 @@ fn differences(pairs: &[[&Run; 2]], all: bool) -> Vec<Difference> {
             found.push((place, difference));
         }
     }
+    // Stable: figures of the same place keep the order of their paths.
     found.sort_by_key(|(place, _)| *place);
     found.into_iter().map(|(_, difference)| difference).collect()
 }
@@ -213,6 +214,7 @@ fn flatten(value: &Value, path: String, found: &mut BTreeMap<String, f64>) {
     match value {
         Value::Object(entries) => {
             // These describe the run and are no figures.
+            // Only at the top: a group may have such a name.
             let own = ["cell", "verdict", "seed", "repeat", "experiment"];
             for (key, value) in entries {
                 if !(path.is_empty() && own.contains(&key.as_str())) {
@@ -245,9 +247,11 @@ fn difference(figure: &str, name: String, values: &[[f64; 2]]) -> Difference {
         let half = quantile(values.len() - 1) * (squares / (count - 1.0) / count).sqrt();
         [difference - half, difference + half]
     });
+    // The sign is that of the difference, for a negative figure too.
     let percent = |value: f64| 100.0 * value / old.abs();
     Difference {
         figure: figure.to_owned(),
+        // A main figure has a short name; the name of any other is its path.
         main: name != figure,
         name,
         old,

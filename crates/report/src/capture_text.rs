@@ -146,6 +146,7 @@ fn tcp(page: &Page, capture: &Capture) -> Option<String> {
             format::number(rtt.max)
         )
     }));
+    // Five columns: `TCP: `.
     let lines: Vec<String> = lines.iter().map(|line| page.wrap(line, 5)).collect();
     (tcp.packets > 0).then(|| format!("TCP: {}", lines.join("\n     ")))
 }
@@ -238,6 +239,7 @@ fn row(flow: &Flow, way: &str, direction: &Direction) -> [String; 9] {
     let name = format!("{} {way} {}", format::plain(&flow.a), format::plain(&flow.b));
     let of = flow.protocol.as_ref().unwrap_or(&flow.transport);
     [
+        // The second row of a flow does not repeat what the first one has.
         if forward { format::plain(&flow.point) } else { String::new() },
         name,
         if forward { format::plain(of) } else { String::new() },

@@ -75,6 +75,7 @@ impl Columns {
         let schema = self.file.metadata().file_metadata().schema_descr();
         let position =
             |name: &str| schema.columns().iter().position(|column| column.name() == name);
+        // A table has either the present name or the earlier one.
         let place = position(name).or_else(|| position(&earlier_name(name)));
         let place = place.ok_or_else(|| wrong("it is missing".to_owned()))?;
         let column = schema.column(place);
@@ -113,6 +114,7 @@ fn take<D: DataType, T>(
         if levels.is_empty() {
             out.extend(values.map(|v| Some(make(v))));
         } else {
+            // Nulls have a level and no value.
             out.extend(levels.iter().map(|&l| if l > 0 { values.next().map(&make) } else { None }));
         }
     }

@@ -157,6 +157,7 @@ fn rankings(cells: &[CellRuns<'_>], axis: &str, figure: CompareFigure) -> Vec<Ra
                 let [median, low, high] = figure.rows().map(|figure| at(cell, size, figure));
                 let median = median?.median;
                 let name = cell.cell.get(axis)?.to_owned();
+                // Without an interval, the median is both of its ends.
                 let end = |end: Option<Spread>| end.map_or(median, |spread| spread.median);
                 Some(Entry { name, median, low: end(low), high: end(high) })
             })
@@ -206,6 +207,7 @@ impl SizeRange<'_> {
             let all = self.rankings.iter().filter_map(|ranking| ranking.times(name));
             let spread = Spread::of(all)?;
             let [min, max] = [spread.min, spread.max].map(|times| format!("{times:.2}"));
+            // A value that is the best at all sizes needs no ratio.
             match (min == max, max == "1.00") {
                 (true, true) => None,
                 (true, false) => Some(format!("{} {min} times", plain(name))),

@@ -55,6 +55,7 @@ pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
 /// # Errors
 /// If the page cannot be written.
 pub fn write_capture_html(capture: &Capture, title: &str, path: &Path) -> Result<(), Error> {
+    // No draft is renamed here, so a device or a link stays.
     std::fs::write(path, capture::page(capture, title))
         .map_err(|source| Error::Write { path: path.to_owned(), source })
 }

@@ -64,6 +64,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
         .map(|(row, ((node, interface), direction))| {
             let at = |column: usize| {
                 let value = numbers[column].get(row).copied().flatten();
+                // An idle interval has no mean: NaN or null.
                 value.filter(|value| value.is_finite()).unwrap_or(0.0)
             };
             IntervalRow {

@@ -29,6 +29,7 @@ pub fn json(sweep: &Sweep, page: &Path) -> Value {
             })
         })
         .collect();
+    // Without runs there is no status: null.
     let worst = sweep.runs.iter().map(|run| run.summary.verdict.status).max();
     json!({
         "experiment": sweep.experiment(),

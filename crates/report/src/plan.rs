@@ -118,6 +118,7 @@ fn network_words(network: &Value) -> Vec<String> {
     }
     if !network["subnet"].is_null() {
         let prefix = text(&network["prefix"]);
+        // A subnet may already have its prefix.
         let slash =
             if prefix.is_empty() || text(&network["subnet"]).contains('/') { "" } else { "/" };
         let prefix = if slash.is_empty() { "" } else { &prefix };
@@ -154,6 +155,7 @@ fn boundary_words(node: &Value) -> Vec<String> {
 fn words(impairment: &Value) -> Vec<String> {
     let given = |key: &str| {
         let text = text(&impairment[key]);
+        // `0 ms` and `0 %` are no impairments.
         let nothing = text.split(' ').next().is_none_or(|n| n.is_empty() || n == "0" || n == "0.0");
         (!nothing).then_some(text)
     };

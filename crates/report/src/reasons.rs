@@ -47,6 +47,7 @@ impl Sweep {
             }
         }
         let mut grouped: Vec<Grouped> = groups.iter().map(|group| grouped(group)).collect();
+        // Stable: equally bad reasons keep the order of the runs.
         grouped.sort_by_key(|group| std::cmp::Reverse(group.status));
         grouped
     }

@@ -21,6 +21,7 @@ pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
     let notes = sweep.all_notes();
     if !notes.is_empty() {
         let notes: Vec<_> =
+            // Six columns: `note: `.
             notes.iter().map(|note| format!("note: {}\n", page.wrap(note, 6))).collect();
         parts.push(notes.concat());
     }
@@ -55,6 +56,7 @@ impl Page {
         for reason in sweep.reasons() {
             let head = self.paint(colour_of(reason.status).0, &format!("{:8}", reason.status));
             text += &format!("  {head} {}\n", self.wrap(&reason.headline, 11));
+            // Below the headline, eleven columns from the left.
             for more in [reason.explanation.clone(), reason.place(sweep.runs.len(), 3)] {
                 if !more.is_empty() {
                     let more = self.wrap(&more, 11);
@@ -207,6 +209,7 @@ impl Page {
                 CheckStatus::Fail => "31",
                 CheckStatus::NotMeasured => "33",
             };
+            // Padded before it is painted: codes of colours have no width but count as letters.
             let label = self.paint(code, &format!("{:6}", check.status.label()));
             text += &format!("  {label} {}\n", self.wrap(&check.say, 9));
             if !check.text.is_empty() {

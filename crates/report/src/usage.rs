@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct UsageRow {
     /// The node.
     pub node: String,
-    /// Second, counted from the start of the run.
+    /// Second, counted from the start of sampling.
     pub second: u32,
     /// CPU time in that second, ms; user and system.
     pub cpu_ms: f64,

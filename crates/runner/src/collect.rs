@@ -93,6 +93,8 @@ pub(crate) fn collect(
     let place: HashMap<&str, usize> =
         schedule.sinks.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
     let at = |message: u64, sink: usize| -> Option<usize> {
+        // Numbers come from a program's file: one beyond the schedule must not address the row of
+        // another workload.
         let place = usize::try_from(message).ok().filter(|_| message < schedule.messages)?;
         let row = match &schedule.fan_out {
             Some(to) => {

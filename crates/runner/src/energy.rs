@@ -94,6 +94,7 @@ fn work(
     // A collector belongs to the measurement, not to the node's board.
     let is_own = |job: &&Job| job.node == node && job.role != Role::Collector;
     let cpu: Span = results.jobs.iter().filter(is_own).map(|job| job.usage().cpu()).sum();
+    // Without the set-up: the interval begins with the load phase.
     let cpu = cpu.as_s() - results.scheduled[node].before.as_s();
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
@@ -106,6 +107,8 @@ fn work(
             _ => row.configured.rate().or(radio.rate),
         };
         let time = match (row.measured.busy.as_ns(), rate) {
+            // A link without a rate is never busy: the time on air then follows from the rate of
+            // the channel, or of the board's radio.
             (0, rate) => row.measured.bytes as f64 * 8.0 / rate?.bit_s() as f64,
             (busy, _) => busy as f64 / 1e9,
         };

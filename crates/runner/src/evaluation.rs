@@ -220,6 +220,8 @@ struct Compared {
 
 /// Compares all intervals with their configuration, in constant memory.
 fn compare(rows: &LinkRows) -> std::io::Result<(Tolerances, Compared)> {
+    // Two passes, because the share of false alarms of each test depends on the number of tests
+    // (decision 61).
     let mut tests = Tests::default();
     for row in rows.intervals() {
         tests.add(&row?);

@@ -72,6 +72,7 @@ fn job(
         Side::Drive => Role::Source,
         Side::Serve => Role::Sink,
     };
+    // Its output is part of the error if this side fails: the other end often has the cause.
     let whom = brokers.first().or(peers.first()).copied();
     programs.job(&spec.node.clone(), role, whom, &spec)
 }

@@ -37,6 +37,8 @@ pub(crate) fn collect(
     let name: Arc<str> = exchange.name.as_str().into();
     let mut table = Table::planned(plan, number, exchange, &name);
     let mut found = Collected::default();
+    // The order matters: a receipt without a number finds its exchange by the driver's times, and
+    // sections take over a failure that only a receipt reports.
     for job in of(Role::Source) {
         for line in events::<ExchangeEvent>(&job.name, &job.files.events)? {
             table.driven(&line?, &since);
@@ -117,6 +119,7 @@ impl Table {
     }
 
     fn of(&mut self, message: u64) -> &mut [Message] {
+        // Numbers come from programs' files: one beyond the schedule selects no row.
         let from = (message as usize).saturating_mul(self.each).min(self.rows.len());
         let to = (from + self.each).min(self.rows.len());
         &mut self.rows[from..to]
@@ -142,6 +145,7 @@ impl Table {
     /// Records a received payload: the one with its number, or without a number the last that its
     /// driver had begun by then.
     fn received(&mut self, server: &str, receipt: &Receipt, at: i64) {
+        // The driver receives the payload then, and its own record has the time.
         if self.is_pull {
             return;
         }

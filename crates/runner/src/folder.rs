@@ -116,6 +116,7 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             match (kind.is_dir(), kind.is_file()) {
                 (true, _) => todo.push(path),
                 (_, true) => found.push(path),
+                // A symbolic link of a program may lead anywhere; a FIFO would block its reader.
                 _ => {}
             }
         }

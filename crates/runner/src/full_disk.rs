@@ -52,10 +52,12 @@ pub(crate) fn preallocate_events(plan: &Plan, jobs: &[Job]) {
         let own: Vec<&Job> = jobs.iter().filter(|job| job.workload == Some(number)).collect();
         let one = Plan { workloads: vec![workload.clone()], ..plan.clone() };
         let all = DiskForecast::of(&one, false).events;
+        // An interaction is divided by the number of its sinks, which must not be 0.
         let count = own.len().max(2) as u64;
         match workload {
             Workload::Interaction(_) => {
                 requested.extend(own.into_iter().map(|job| match job.role {
+                    // The source writes about as many events as all sinks together.
                     Role::Source => (job, all / 2),
                     _ => (job, all / 2 / (count - 1)),
                 }))

@@ -66,6 +66,7 @@ impl LinkRows {
             let LinkInterval { place, direction, interval } = part?;
             let (from, to) = (self.since(interval.from), self.since(interval.to));
             let Some(row) = row_of(&mut self.whole, place, direction) else { continue };
+            // The first interval of this direction: both are 0 until then.
             if row.end_s <= row.start_s {
                 row.start_s = from;
             }

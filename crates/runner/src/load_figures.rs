@@ -142,6 +142,7 @@ fn of_all(times: &Histogram, all: u64) -> LoadTimes {
     let shares = Percentiles::of(times, all);
     let ms = |us: Option<f64>| us.map(|us| us / 1e3);
     LoadTimes {
+        // While some have no answer, the mean over all is unknown; percentiles below them are not.
         mean: (times.count() > 0 && times.count() >= all).then(|| times.mean_ns() / 1e6),
         p50: ms(shares.p50),
         p90: ms(shares.p90),

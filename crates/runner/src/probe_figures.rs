@@ -120,6 +120,7 @@ fn over(rows: &[&ProbeRow], limit: f64) -> f64 {
 /// Mean and percentiles, recorded in units of a millionth of the service time.
 fn deviations<'a>(rows: impl Iterator<Item = &'a ProbeRow>) -> Option<ProbeStatistics> {
     let latency: Histogram =
+        // Faster than the service time counts as on time: the histogram has no negative values.
         rows.map(|row| (row.deviation.max(0.0) * 1e6).round() as u64).collect();
     let found = times(&latency, 1e6)?;
     let record::Times { mean, p50, p95, p99, max, .. } = found;

@@ -72,7 +72,7 @@ fn programs<'a>(
         let Some(program) = &node.program else { continue };
         let own = |job: &&Job| job.node == number && job.role == Role::Node;
         let group = groups.entry(&node.group).or_insert((&program.metrics, Vec::new()));
-        // A program that started again continued its files: one of its jobs stands for all.
+        // A program that started again continued its files: one of its jobs represents all.
         group.1.extend(jobs.iter().rfind(own));
     }
     let groups = groups.into_iter().map(|(name, (metrics, jobs))| (name, metrics, jobs));

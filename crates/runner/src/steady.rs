@@ -89,6 +89,7 @@ fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> io::Result<HashMap<
             sum.1 += 1;
         }
     }
+    // Milliseconds in each second, in percent.
     Ok(sums.into_iter().map(|(node, (ms, n))| (node, ms / f64::from(n) / 10.0)).collect())
 }
 
@@ -102,6 +103,7 @@ fn bytes_by_node(
     let mut covered = (f64::INFINITY, f64::NEG_INFINITY);
     for row in results.intervals.intervals() {
         let row = row?;
+        // Intervals across a border would add bytes of joining or of stopping.
         if row.start_s >= from && row.end_s <= to {
             covered = (covered.0.min(row.start_s), covered.1.max(row.end_s));
             let way = usize::from(row.direction == "down");
@@ -109,6 +111,7 @@ fn bytes_by_node(
         }
     }
     let seconds = covered.1 - covered.0;
+    // Without an interval inside, there are no sums, and the difference is not finite.
     rates.values_mut().flatten().for_each(|sum| *sum /= seconds.max(1e-9));
     Ok(rates)
 }

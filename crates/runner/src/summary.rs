@@ -29,6 +29,7 @@ fn payload_sent(results: &Results<'_>, group: &str) -> io::Result<u64> {
         for row in rows_of(results, &interaction.name) {
             let row = row?;
             if sends && row.sent_ns.is_some() {
+                // Rows of one message follow each other, one for each receiver.
                 let is_again = last_sent.replace(row.message) == Some(row.message);
                 bytes += u64::from(!is_again || !is_multicast) * interaction.payload_bytes;
             }
@@ -199,6 +200,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> io::Result<Group
         rx_frames: rx.frames,
         payload_bytes: payload,
         // The payload of foreign programs is unknown.
+        // Payload that did not reach the medium must not make the overhead negative.
         overhead_bytes: if own { 0 } else { tx.bytes - payload.min(tx.carried) },
         lower_bytes: tx.lower,
         transport_bytes: tx.transport,

@@ -34,6 +34,7 @@ impl Waits {
             let kept = usage.totals.get(node).map_or(Span::ZERO, |total| total.throttled);
             Self {
                 before: before.run,
+                // Differences saturate: programs that ended are in the first reading only.
                 run: after.run - before.run,
                 wait: after.wait - before.wait - kept,
             }

@@ -11,9 +11,11 @@ pub fn circles(references: &References) -> Vec<Vec<String>> {
         references.keys().map(|file| (file, reached(references, file))).collect();
     let mut circles = BTreeSet::new();
     for (file, there) in &reach {
+        // A file of a circle also reaches itself, so the circle has it too.
         let back = |other: &&&String| reach.get(**other).is_some_and(|from| from.contains(file));
         let circle: Vec<String> = there.iter().filter(back).map(|other| (*other).clone()).collect();
         if circle.len() > 1 {
+            // Each file of a circle finds the same one, and the set keeps it once.
             circles.insert(circle);
         }
     }
@@ -25,6 +27,7 @@ fn reached<'a>(references: &'a References, file: &String) -> BTreeSet<&'a String
     let mut reached = BTreeSet::new();
     let mut todo: Vec<&String> = references.get(file).into_iter().flatten().collect();
     while let Some(next) = todo.pop() {
+        // A file that was seen before is not followed again, so circles end.
         if reached.insert(next) {
             todo.extend(references.get(next).into_iter().flatten());
         }

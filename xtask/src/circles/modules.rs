@@ -60,6 +60,7 @@ impl Crate {
     }
 
     fn absolute(&self, at: &Path, path: &Path) -> Option<Path> {
+        // Names of the module come before those of `use ...::*`, as in Rust.
         self.based(at, path).or_else(|| {
             let first = path.first()?;
             Some([self.through(at, first)?.as_slice(), path].concat())
@@ -74,6 +75,7 @@ impl Crate {
             "crate" => (from, rest) = (Path::new(), &path[1..]),
             "self" => rest = &path[1..],
             "super" => {}
+            // Items of the module itself are not looked for: they are in the same file.
             first => {
                 let child = [at.as_slice(), &[first.to_owned()]].concat();
                 let known = self.0.contains_key(&child)
@@ -128,6 +130,7 @@ impl Crate {
                 let target = self.absolute(&at, alias).filter(|target| target != &child)?;
                 return self.resolve(&[&target, rest].concat(), left);
             }
+            // Names of no item end here, such as the `*` of `import`: they are the module's file.
             let Some(target) = self.through(&at, name) else { return Some((&module.file, false)) };
             return self.resolve(&[&target, &path[index..]].concat(), left);
         }
@@ -143,6 +146,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Reads a file; the files of its modules are in `folder`.
     fn file(&mut self, name: &str, folder: &str, at: Path) -> Result<(), String> {
+        // Files that git does not track are left out.
         let Some(text) = self.files.get(name) else { return Ok(()) };
         let file = syn::parse_file(text).map_err(|error| format!("{name}: {error}"))?;
         self.items(name, folder, &file.items, at)
@@ -159,6 +163,7 @@ impl Reader<'_> {
                 continue;
             }
             let own = item.ident.to_string();
+            // A module without braces is in one of two places, or where its attribute says.
             let inside = [at.as_slice(), std::slice::from_ref(&own)].concat();
             let below = format!("{folder}/{own}");
             match &item.content {
@@ -242,6 +247,7 @@ impl Code<'_> {
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => {
+                    // `name: Type` has one colon and is no path.
                     if colons != 2 {
                         self.note(&mut path);
                     }
@@ -262,6 +268,7 @@ impl Code<'_> {
     }
 
     fn note(&mut self, path: &mut Path) {
+        // A name alone may be a variable.
         if path.len() > 1 {
             self.module.paths.insert(path.clone());
         }
@@ -295,6 +302,7 @@ impl<'a> Visit<'a> for Code<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'a ItemUse) {
+        // A re-export is no reference by itself: `resolve` follows paths through it.
         let is_reference = matches!(item.vis, Visibility::Inherited);
         self.import(&[], &item.tree, is_reference);
     }

@@ -43,6 +43,7 @@ pub struct Key {
 pub fn pieces(page: &str) -> Result<Vec<Piece>, String> {
     let (mut pieces, mut rest, mut before) = (Vec::new(), page, String::new());
     while let Some((text, after)) = rest.split_once(BEGIN) {
+        // The section's heading may come before an earlier table of the page.
         before.push_str(text);
         let (inside, after) =
             after.split_once(CLOSE).ok_or(format!("no `{CLOSE}` after `{BEGIN}`"))?;

@@ -66,6 +66,7 @@ fn table_of_values(values: &[Value], links: &Links<'_>) -> Result<String, String
 }
 
 fn row(cells: &[&str]) -> String {
+    // A bar in a cell would end it.
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     format!("| {} |\n", cells.join(" | "))
 }
@@ -117,6 +118,7 @@ fn sentences(text: &str) -> Vec<&str> {
     let mut from = 0;
     while let Some(at) = rest[from..].find(". ").map(|at| from + at) {
         let next = rest[at + 2..].chars().next();
+        // A full stop in code does not end a sentence.
         let is_open = rest[..at].matches('`').count() % 2 == 1;
         if !is_open && next.is_some_and(|c| c.is_uppercase() || c == '`') {
             found.push(&rest[..=at]);

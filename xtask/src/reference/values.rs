@@ -71,6 +71,7 @@ impl Links<'_> {
 fn relative(from: &str, to: &str) -> String {
     let (mut from, mut to): (Vec<_>, Vec<_>) = (from.split('/').collect(), to.split('/').collect());
     from.pop();
+    // The file's name stays, even if all folders are the same.
     while from.first().is_some_and(|first| to.len() > 1 && *first == to[0]) {
         from.remove(0);
         to.remove(0);
@@ -132,6 +133,7 @@ fn single(value: &Value, links: &Links<'_>) -> Result<String, String> {
         });
     }
     match types(value)[..] {
+        // A text that YAML may read as a number or a truth value.
         ["string", "number", "boolean"] => Ok("text".to_owned()),
         ["string"] => Ok(text(value)),
         ["integer"] => Ok("whole number".to_owned()),
@@ -183,6 +185,7 @@ fn plural(value: &Value, links: &Links<'_>) -> Result<String, String> {
         return reference(name, true, links);
     }
     let one = kind(value, links)?;
+    // Only a word takes an `s`: the plural of `map of texts` has it elsewhere.
     let is_word = one.chars().all(|c| c.is_alphabetic() || c == ' ') && !one.contains(" of ");
     Ok(if is_word { format!("{one}s") } else { format!("values: {one}") })
 }

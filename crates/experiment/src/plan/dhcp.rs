@@ -48,6 +48,7 @@ pub(crate) fn router<'a>(
     network: &str,
 ) -> Option<(&'a PlannedNode, &'a PlannedLink)> {
     let nat = nodes.iter().filter(|node| node.services.is_some_and(|own| own.nat));
+    // With one link, a node that forwards leads nowhere.
     let routers = nodes.iter().filter(|node| node.forward && node.links.len() > 1);
     let links = |node: &'a PlannedNode| node.links.iter().map(move |link| (node, link));
     nat.chain(routers).flat_map(links).find(|(_, link)| link.network == network)

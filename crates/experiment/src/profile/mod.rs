@@ -193,6 +193,7 @@ fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
         unmodelled.iter().filter_map(|(key, node)| value::value(node, key, true, &sources, sink));
     let not_modelled = unmodelled.collect();
     let typed = Typed { link, channel, mtu };
+    // Checked here, so that an error is one of the profile and not of each experiment with it.
     let read = typed.read(base, sink)?;
     let way = |way: Option<link::Impairment>| way.unwrap_or_default();
     Some(LinkProfile {

@@ -33,6 +33,7 @@ fn known(name: &str) -> Option<String> {
 
 /// The names of all capabilities, without `CAP_` (capabilities(7)).
 fn all() -> impl Iterator<Item = String> {
+    // All of these names begin with `CAP_`.
     caps::all().into_iter().map(|capability| capability.to_string()[4..].to_owned())
 }
 

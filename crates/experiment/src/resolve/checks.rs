@@ -19,6 +19,7 @@ pub(super) fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Opt
 pub(super) fn check_name<const AXIS: bool>(name: &At<String, AXIS>, sink: &mut Sink) {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let text = &name.value;
+    // `..` would lead out of the folder of results; drafts and locks begin with a dot, too.
     if text.is_empty() || text.starts_with('.') || !text.chars().all(fits) || text.len() > 100 {
         let problem = Problem::new(format!("`{text}` cannot be the name of a folder"));
         sink.add(problem.at(name.place).label("use letters, digits, `-`, `_` and `.`"));

@@ -104,11 +104,13 @@ impl Context<'_, '_> {
         groups: &[&str],
         sink: &mut Sink,
     ) -> Option<String> {
+        // A network that failed was reported; without it, its nodes would look unattached.
         if !self.networks.complete {
             return None;
         }
         let all = groups.join(", ");
         if let Some(name) = requested {
+            // Some of the groups may reach the named network by routers only (decision 95).
             let mut all_networks = self.topology.networks.iter();
             let network = all_networks.find(|network| network.name == name.value);
             if network.is_some_and(|at| groups.iter().all(|g| self.topology.reaches(g, at))) {

@@ -11,7 +11,9 @@ use crate::read::{At, Sink};
 use trace::{Distribution, Mode, Resource, Scheme};
 use units::{Bytes, Ratio, Span};
 
+/// Default time between two requests of a probe.
 const EVERY: Span = Span::from_ns(1_000_000_000);
+/// Default delay of late answers: above the default timeout of loads.
 const LATE_BY: Span = Span::from_ns(3_000_000_000);
 /// Maximum answer, B: 1 MB is about a thousand CoAP blocks.
 const MAX_ANSWER: u64 = 1_000_000;

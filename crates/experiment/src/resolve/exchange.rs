@@ -13,6 +13,7 @@ use crate::source::Place;
 use record::{Coap, CoapTransport, ExchangeProtocol, Method, MqttChoice, MqttVersion};
 use units::Span;
 
+/// Default time after which an exchange fails.
 const TIMEOUT: Span = Span::from_ns(60_000_000_000);
 /// Maximum number of sizes of one workload, and maximum size, B: the buffer of counted frames must
 /// hold one exchange.
@@ -21,6 +22,7 @@ const MAX_SIZE: u64 = 1_000_000;
 /// Maximum payload of a UDP datagram, B, after the exchange's number.
 const MAX_UDP: u64 = 65_503;
 /// Block sizes of RFC 7959, B.
+/// SZX 0 to 6 (section 2.2): powers of two, which the check below requires.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16..=1024;
 
 /// Range of leisure and acknowledgement timeout in libcoap, ns.

@@ -59,6 +59,7 @@ fn one(
     };
     let (found, groups) = nodes.find_all(&names.value, sink);
     let lasts = fault.lasts.as_ref();
+    // The end of `kill` or `stop` starts a program, too.
     if kind.starts() || (lasts.is_some() && after.is_some_and(Kind::starts)) {
         let groups_of = file.nodes.as_ref();
         for group in groups {

@@ -88,6 +88,7 @@ impl<'p> Graph<'p> {
         let mut known = HashMap::new();
         let class_of = self.nodes.iter().enumerate().map(|(number, node)| {
             let by_dhcp: Vec<bool> = node.links.iter().map(|link| link.by_dhcp).collect();
+            // Routers with equal links differ: neither is its own next hop. Hardware has no routes.
             let only = self.has_all_routes(number) || node.external.is_some();
             let gateways: Vec<IpAddr> = node.gateways().collect();
             let key = (&self.links[number], by_dhcp, gateways, only.then_some(number));
@@ -113,6 +114,8 @@ impl<'p> Graph<'p> {
         // First in, first out: each network is reached by the fewest routers.
         let mut queue = VecDeque::from([(to, 0)]);
         while let Some((network, hops)) = queue.pop_front() {
+            // In the plan's order: of equal ways the first router wins, so that routes depend on
+            // the file only (decision 95).
             for &router in self.routers[network].iter().filter(|router| seen.insert(**router)) {
                 for &other in &self.links[router] {
                     let is_new = other != to && next[other].is_none();

@@ -14,7 +14,9 @@ use std::str::FromStr;
 use trace::{Arrivals, CoapSettings, Distribution, Group, Method, Mix, Scheme, TraceSpec};
 use units::{Bytes, Span};
 
+/// Default timeout of an answer.
 const TIMEOUT: Span = Span::from_ns(2_000_000_000);
+/// Default of the largest lag of a sender behind its schedule, before the load stops.
 const PATIENCE: Span = Span::from_ns(10_000_000_000);
 /// Maximum request payload, B.
 const MAX_REQUEST: u64 = 65_000;
@@ -289,7 +291,6 @@ impl Context<'_, '_> {
             return false;
         }
         // Making one request finds what `trace` refuses, such as a method that the protocol lacks.
-        // The address is any: only the form of the URI counts.
         let group = Group {
             devices: 0..1,
             targets: vec![format!("{}://10.0.0.1:{}", made.protocol.name(), made.port)],

@@ -15,6 +15,7 @@ use std::path::Path;
 use units::Span;
 
 /// Memory of an emulated machine by default, in MiB.
+/// It is QEMU's default, written out so that a plan does not depend on QEMU's version.
 const MEMORY: u64 = 128;
 
 /// The machine of a group's nodes on `networks` networks, if they are some. Its problems were
@@ -73,6 +74,7 @@ fn qemu_line(qemu: &Qemu, taps: &[String], base: &Path) -> Vec<String> {
         let format = if path.ends_with(".qcow2") { "qcow2" } else { "raw" };
         // In QEMU's lists, a comma within a value is doubled.
         let path = path.replace(',', ",,");
+        // `snapshot=on`: what a run writes must not reach the next one, nor a second node.
         add("drive", format!("file={path},format={format},if=virtio,snapshot=on"));
     }
     let nic = qemu.nic.as_ref().map_or("virtio-net-pci", |nic| &nic.value);
@@ -315,6 +317,7 @@ fn check_qemu(qemu: &Qemu, base: &Path, sink: &mut Sink) {
         let Err(error) = input::open(&full, input::ANY_SIZE) else { continue };
         let text = format!("the file `{}` cannot be opened: {error}", at.value);
         let problem = Problem::new(text).at(at.place);
+        // A file that exists is not misspelt.
         let near = if full.exists() { None } else { near_file(&full) };
         sink.add(problem.label(match near {
             Some(near) => {

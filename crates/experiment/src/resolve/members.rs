@@ -65,8 +65,10 @@ impl<'f> Members<'f> {
     /// of its link in the file: its own, then that of its group.
     pub fn find(&self, group: &str, index: u64) -> Option<(u64, [String; 2])> {
         let of_node = |m: &&Member<'_>| m.group == group && m.node.is_none_or(|node| node == index);
+        // At most one matches: a node that is attached twice was refused.
         let member = self.all.iter().find(of_node)?;
         let name = match member.count {
+            // The only node of a group has no number.
             1 => group.to_owned(),
             _ => format!("{group}-{}", index + 1),
         };

@@ -166,6 +166,7 @@ fn matched(pattern: &At<String>, unit: &str, sink: &mut Sink) -> Option<Rule> {
             return None;
         }
     };
+    // One unit of each kind is enough: those of one kind convert into each other.
     let converts = ["ms", "kbit/s", "kB"].iter().any(|known| convert(1.0, known, unit).is_some());
     if compiled.has_unit() && !converts {
         let problem =

@@ -247,6 +247,7 @@ pub(super) fn port_or(port: &Option<At<u32>>, default: u16, sink: &mut Sink) -> 
 fn keep_alive(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
     let Some(at) = &typed.keep_alive else { return Some(KEEP_ALIVE) };
     let ns = at.value.as_ns();
+    // MQTT's interval is a number of whole seconds (MQTT 3.1.1, section 3.1.2.10).
     if !ns.is_multiple_of(1_000_000_000) || !KEEP_ALIVE_S.contains(&(ns / 1_000_000_000)) {
         let text = format!("`keep_alive` is {}", at.value);
         report(sink, at.place, text, "use whole seconds, 5 s to 65535 s");
@@ -261,6 +262,7 @@ fn reconnect(typed: &file::Mqtt, sink: &mut Sink) -> Option<[Span; 2]> {
         Some(_) => positive(&typed.min, "min", sink)?,
         None => RECONNECT[0],
     };
+    // A `min` above the default of `max` raises that default: only a given `max` can be wrong.
     let max = typed.max.as_ref().map_or(RECONNECT[1].max(min), |max| max.value);
     if let Some(at) = typed.max.as_ref().filter(|_| max < min) {
         report(

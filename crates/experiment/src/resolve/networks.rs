@@ -22,11 +22,13 @@ use std::path::Path;
 use units::{Bytes, Rate, Span};
 
 /// Minimum MTU of IPv4, B.
+/// Each host and router must forward it unfragmented (RFC 791, section 3.2).
 const MIN_MTU: u64 = 68;
 /// Maximum MTU, B: the packet and its Ethernet header fit the 65,535 B of a TAP.
 const MAX_MTU: u64 = 65_521;
 const DEFAULT_MTU: Bytes = Bytes::new(1500);
 /// Default multicast rate of a network without a rate, bit/s.
+/// PGM never sends without a limit (decision 10).
 const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
 
 /// A resolved network.
@@ -65,6 +67,7 @@ pub(super) struct Networks<'f> {
 impl<'f> Networks<'f> {
     pub fn of(file: &'f File, nodes: &Nodes<'f>, base: &Path, sink: &mut Sink) -> Self {
         let mut networks = Self { networks: Vec::new(), complete: true };
+        // Profiles that no network uses are checked, too.
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
             let channel = profile.channel.as_ref().map(|at| &at.value);
             check_links(channel, profile.links.as_ref(), nodes, base, sink);
@@ -76,6 +79,7 @@ impl<'f> Networks<'f> {
                     subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
                     networks.networks.push(resolved);
                 }
+                // Later checks then report no missing network, since it may be this one.
                 None => networks.complete = false,
             }
         }
@@ -185,6 +189,7 @@ impl Resolved<'_> {
         let mut found = names.iter().filter_map(|selected| {
             self.links.iter().find(|(name, _)| name == selected).map(|(_, planned)| planned.clone())
         });
+        // Without an entry in `links`, a link has no impairments.
         found.next().unwrap_or_default()
     }
 
@@ -230,7 +235,6 @@ fn resolve<'f>(
         dns: given(&network.dns),
     };
     // The node of services has the last address of the subnet (decision 19).
-    // The node of the services needs an address, too.
     let size = members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {
@@ -239,6 +243,7 @@ fn resolve<'f>(
     let profile =
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
     let channel = profile.map_or(&network.channel, |profile| &profile.channel);
+    // The reader refuses these keys next to a profile, so nothing is overridden here.
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
     let (mtu, placed) = (mtu?, channel);
     let channel = placed.as_ref().map(|at| &at.value);

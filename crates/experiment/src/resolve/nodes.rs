@@ -59,6 +59,7 @@ impl<'f> Nodes<'f> {
             }
             nodes.counts.insert(name, count);
         }
+        // After all groups: a name may be that of a node of a later one.
         nodes.check_names(sink);
         if groups.is_some_and(Named::is_empty) {
             sink.add(

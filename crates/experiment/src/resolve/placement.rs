@@ -72,12 +72,14 @@ pub(super) fn planned(
             });
         }
     }
+    // Behind all others, whose numbers then do not depend on services.
     planned.extend(services::nodes(networks));
     if let Some(node) = planned.iter().find(|node| node.links.len() > MAX_INTERFACES) {
         let text = format!("`{}` is on {} networks", node.name, node.links.len());
         let advice = format!("a node can have {MAX_INTERFACES} interfaces");
         sink.add(Problem::new(text).label(advice));
     }
+    // Last, because routes lead over gateways, which are nodes of services.
     routes::add(nodes.groups, &mut planned, &networks.planned(), sink);
     planned
 }
@@ -120,8 +122,7 @@ fn program(group: &Group) -> Option<Program> {
     });
     let ready = ready.or_else(|| group.console.is_some().then_some(Ready::Steps));
     let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
-    // Problems of these were reported with the group.
-    // Their errors would appear twice.
+    // Problems of these were reported with the group and would appear twice.
     let metrics = metrics::of(&group.metrics, &mut Sink::default());
     let check = program_check::of(&group.expect, &mut Sink::default());
     Some(Program { run, env, ready, metrics, check })

@@ -22,6 +22,7 @@ pub(super) fn add(
     networks: &[PlannedNetwork],
     sink: &mut Sink,
 ) {
+    // Also without routers: a gateway by NAT is learned, too.
     let learned = learned_gateways(nodes);
     for (node, learned) in nodes.iter_mut().zip(learned) {
         node.learned_gateways = learned;
@@ -69,6 +70,7 @@ fn apply(node: &mut PlannedNode, change: Option<Vec<PlannedRoute>>) {
     };
     for route in routes {
         node.routes.retain(|own| own.to != route.to);
+        // A route to all destinations replaces the gateway of its family.
         for gateway in [&mut node.gateway, &mut node.gateway_ipv6] {
             *gateway = gateway.filter(|via| route.to != Destination::all(via.is_ipv6()));
         }
@@ -158,6 +160,7 @@ impl<'p> Hops<'p> {
                     return report(text, advice(&via.value, names));
                 };
                 let links = hop.links.iter().filter(|link| {
+                    // A node shares all of its networks and is no next hop of itself.
                     hop.name != node.name
                         && node.links.iter().any(|own| own.network == link.network)
                 });

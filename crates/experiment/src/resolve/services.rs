@@ -137,7 +137,6 @@ fn address(network: &Resolved<'_>, is_ipv6: bool) -> Option<IpAddr> {
 /// A host name derived from the network's name.
 fn node_name(network: &Resolved<'_>) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    // With `-services` it stays below the 63 characters of a DNS label (RFC 1035, 2.3.4).
     // With its ending it stays below 63 characters, the limit of a label in DNS (RFC 1035, 2.3.4).
     let name: String = network.name.chars().map(fits).take(50).collect();
     format!("{}-services", name.trim_matches('-'))

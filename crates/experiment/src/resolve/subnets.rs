@@ -67,6 +67,7 @@ impl Subnets {
 
     /// The last index that all subnets have an address for.
     pub fn last(self) -> u64 {
+        // Indices count from 0.
         self.iter().map(Subnet::room).min().unwrap_or(1) - 1
     }
 }

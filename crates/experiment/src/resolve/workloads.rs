@@ -126,6 +126,7 @@ pub(super) fn of<'f>(
             }
         }
     }
+    // After all devices are known, whose mean it takes (decision 31).
     default_probe_service(&mut planned);
     // Without interactions, only `duration` limits the run.
     let unlimited = workloads.iter().all(|workload| {

@@ -68,6 +68,7 @@ impl LinkPipe {
 
     /// Sends frames to a device that receives now.
     fn wake(&mut self, now: Instant, channel: bool, mut radio: Radio<'_>, steps: &mut Vec<Step>) {
+        // A receive window of class A carries one frame: the device then no longer receives.
         while !radio.asleep.is_empty() && self.woken_at(&mut radio, now) == Some(now) {
             let Some(frame) = radio.asleep.pop_front() else { break };
             self.carry(frame, now, channel, &mut Some(&mut radio), steps);
@@ -157,6 +158,7 @@ impl LinkPipe {
     }
 
     fn request_turn(&mut self, steps: &mut Vec<Step>) {
+        // At most one turn is pending; it requests the next one.
         if !self.turn_requested && !self.queue.is_empty() {
             self.turn_requested = true;
             steps.push(Step::Turn(self.busy_until));

@@ -144,6 +144,7 @@ impl LoraSpec {
 
     /// Duration of a symbol.
     fn symbol(&self) -> Span {
+        // 2^SF / bandwidth; the million converts kHz to ns.
         Span::from_ns((1_000_000 << self.spreading_factor.min(12)) / self.bandwidth.khz())
     }
 
@@ -152,6 +153,7 @@ impl LoraSpec {
         let symbol = self.symbol();
         // 16 bits of checksum and an explicit header.
         // The bound keeps the products below from overflowing.
+        // 8 PL - 4 SF + 28 + 16 in the formula of the data sheet (4.1.1.7).
         let bits = 8 * bytes.min(1 << 20) + 28 + 16;
         let bits = bits.saturating_sub(4 * u64::from(self.spreading_factor));
         let symbols = 8 + bits.div_ceil(self.group()) * self.coding_rate.symbols();
@@ -170,6 +172,7 @@ impl LoraSpec {
     /// Time that a transmission of `on_air` uses up of the duty cycle.
     pub(super) fn share(&self, on_air: Span) -> Span {
         let duty = self.duty_cycle.map_or(1.0, Ratio::fraction);
+        // `check` refuses less; the bound keeps an unchecked spec from a division by 0.
         Span::from_ns((on_air.as_ns() as f64 / duty.max(1e-6)).ceil() as u64)
     }
 

@@ -169,6 +169,8 @@ impl GilbertElliott {
         // A flow begins in the long-term distribution: short flows lose as many frames.
         let first = || draw.uniform(Purpose::State, BEFORE) < self.bad();
         let state = *flow.bad.get_or_insert_with(first);
+        // The state before the transition decides about this frame, as in tc-netem's
+        // `loss_gilb_ell`.
         let loss = if state { self.loss_bad } else { self.loss_good };
         let leave = if state { self.r } else { self.p };
         flow.bad = Some(state ^ (draw.uniform(Purpose::State, index) < leave.fraction()));
@@ -185,6 +187,7 @@ impl Markov {
     pub(super) fn takes(&self, flow: &mut LossFlow, draw: Draw, index: u64) -> bool {
         let first = || self.first(draw.uniform(Purpose::State, BEFORE));
         let before = *flow.state.get_or_insert_with(first);
+        // The state after the transition decides, as in tc-netem's `loss_4state`.
         let now = self.next(before, draw.uniform(Purpose::State, index));
         flow.state = Some(now);
         matches!(now, 3 | 4)

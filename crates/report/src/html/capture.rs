@@ -178,6 +178,7 @@ fn paths(page: &mut Page, capture: &Capture) {
         .numbers("loss", "%")
         .numbers("mean", "ms");
     for path in capture.paths.iter().take(ROWS) {
+        // `format::number` shows NaN as a missing value.
         let mean = path.latency_ms.as_ref().map_or(f64::NAN, |times| times.mean);
         table.row(vec![
             path.from.clone().into(),

@@ -81,6 +81,7 @@ impl Axis {
     pub(super) fn log(mut self, min: f64, max: f64) -> Self {
         // Without this margin, a bar of the smallest value would be invisible.
         let low = 10_f64.powf((min * 0.999).log10().floor());
+        // One power of ten at least: equal ends would be no axis.
         self.log = Some((low, 10_f64.powf(max.log10().ceil()).max(low * 10.0)));
         self
     }
@@ -93,6 +94,7 @@ impl Axis {
             let room = 0.09 * (high - low);
             let low = if low < 0.0 { low - room } else { 0.0 };
             let high = if high > 0.0 { high + room } else { 0.0 };
+            // About five parts, with ticks at round numbers.
             let step = round_step((high - low) / 5.0);
             let low = (low / step).floor() * step;
             let high = if high > low { (high / step).ceil() * step } else { step };
@@ -127,6 +129,7 @@ impl Axis {
         if let Some((min, max)) = self.log {
             axis["min"] = json!(min);
             axis["max"] = json!(max);
+            // Bars begin there, since a logarithmic axis has no zero.
             axis["startValue"] = json!(min);
         } else if let Some((min, max, step)) = self.ends {
             axis["min"] = json!(short(min));
@@ -233,6 +236,7 @@ pub(super) fn lines(label: &str, lines: Vec<Line>, x: Axis, y: Axis) -> Chart {
         .into_iter()
         .map(|line| {
             let points: Vec<_> = line.points.iter().map(|(x, y)| [short(*x), short(*y)]).collect();
+            // "end": the value changes at the next point.
             let step = if line.steps { json!("end") } else { json!(false) };
             let kind = if line.dashed { "dashed" } else { "solid" };
             json!({"type": "line", "name": line.name, "data": points, "step": step,

@@ -128,6 +128,7 @@ fn sizes<'a>(
     exchanges: &'a [Vec<Exchanges>],
     series: &Series,
 ) -> impl Iterator<Item = &'a SizeResults> {
+    // Only the cell and the workload together name a line's exchanges.
     let own = exchanges[series.cell].iter().find(|own| own.name == series.workload);
     own.into_iter().flat_map(|own| &own.sizes)
 }

@@ -41,6 +41,7 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
         let off = |row: &IntervalRow| {
             // In multiples of the tolerance, so that delays and losses can be sorted together.
             let far = |[configured, measured, most]: [f64; 3]| {
+                // A tolerance of 0 would divide by 0.
                 (measured - configured).abs() / most.max(1e-9)
             };
             far(row.delay_ms).max(far(row.loss_pct))

@@ -93,6 +93,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
 }
 
 fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow) {
+    // Other cells have groups of the same name.
     let known = sums[begin..].iter().position(|s| s.group == group && s.direction == row.direction);
     let place = known.map_or(sums.len(), |place| begin + place);
     if known.is_none() {

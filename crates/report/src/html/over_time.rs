@@ -122,6 +122,7 @@ fn draw(
         }
         let x = Axis::linear("time from the start", "s");
         let y = match *unit {
+            // Up to 100 %, small shares would be a line at the bottom.
             "%" if all.iter().any(|pct| *pct > 50.0) => Axis::linear(name, unit).hundred(),
             _ => Axis::fitting(name, unit, &all),
         };
@@ -169,6 +170,7 @@ fn of_messages(course: &mut Course, messages: &[MessageTimes]) {
     if bins == 0 {
         return;
     }
+    // If all messages were sent at 0, spans would have no length.
     let span = (last / bins as f64).max(1.0);
     let mut all: Vec<(usize, Vec<f64>)> = vec![(0, Vec::new()); bins];
     for message in messages {

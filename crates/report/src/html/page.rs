@@ -50,6 +50,7 @@ impl Page {
     }
 
     fn open_section(&mut self, id: &'static str, title: &'static str, class: &str) {
+        // Each section but the first ends the one before it.
         if !self.contents.is_empty() {
             self.body += "</section>\n";
         }

@@ -40,6 +40,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
             None => panels.push((name, vec![row])),
         }
     }
+    // Values of cells that were not run do not widen the axis.
     let shown = panels.iter().flat_map(|(_, rows)| rows);
     let values =
         shown.flat_map(|row| [row.measured.map(|measured| measured.median), row.reference_value]);

@@ -88,12 +88,14 @@ impl Table {
             };
             // Screen readers announce an empty heading.
             let tag = if head.is_empty() { "td" } else { "th scope=\"col\"" };
+            // The name without attributes: `td` or `th`.
             let end = &tag[..2];
             let _ = write!(html, "<{tag}{class}>{}{unit}</{end}>", escape(head));
         }
         html += "</tr></thead><tbody>\n";
         for (cell, row) in &self.rows {
             match cell {
+                // Writing to a String does not fail.
                 Some(cell) => drop(write!(html, "<tr data-cell=\"{cell}\">")),
                 None => html += "<tr>",
             }

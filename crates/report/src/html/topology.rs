@@ -155,6 +155,7 @@ fn group(row: &Row<'_>, topology: &Topology) -> String {
     let mut svg = String::new();
     // Draw a group of several nodes as a stack.
     let pile = if row.link.count > 1 { 2 } else { 0 };
+    // From the back to the front, which covers the others.
     for place in (0..=pile).rev() {
         let shift = place * 5;
         let _ = write!(

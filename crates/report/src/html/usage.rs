@@ -74,6 +74,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
                     steps: false,
                     points,
                 };
+                // The sum over the nodes by their number is the mean.
                 lines.push(line(name.clone(), false, percent(&busy.sum, nodes)));
                 cells.push(*cell);
                 if nodes > 1.0 {

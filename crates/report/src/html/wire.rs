@@ -101,6 +101,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
                     colours: vec![part.colour],
                     values: cells.map(|c| (part.bytes)(c, group).map(|b| b / factor)).collect(),
                     stack: Some(part.stack),
+                    // The bars of a stack have one label, with its sum.
                     texts: (part.name == TOPMOST).then(|| totals.clone()),
                 }
             });

@@ -5,6 +5,7 @@ use experiment::{Plan, PlannedLink, PlannedNetwork, PlannedNode};
 use std::fmt::Write;
 
 /// Prefix length of IPv6 subnets in which hosts make their own addresses (RFC 4862).
+/// The interface identifier of Ethernet has the other 64 bits (RFC 2464, section 4).
 const OWN_ADDRESSES: u8 = 64;
 
 /// What sends the advertisements of a network.
@@ -21,7 +22,10 @@ pub(super) enum Sender<'p> {
 pub(super) fn sender<'p>(plan: &'p Plan, network: &PlannedNetwork) -> Sender<'p> {
     match plan.router(&network.name) {
         Some((node, _)) if node.services.is_some() => Sender::Services { is_router: true },
+        // In a node with a `root`, dnsmasq would see the host's files with all capabilities.
         Some((node, link)) if is_plain(node) => Sender::Router(node, link),
+        // Such a router sends its own. With a lifetime of 0, hosts do not use the server as a
+        // second router, which would lead nowhere.
         _ => Sender::Services { is_router: false },
     }
 }
@@ -33,6 +37,7 @@ fn is_plain(node: &PlannedNode) -> bool {
 /// The dnsmasq configuration of a router that advertises itself on some of its networks.
 pub(super) fn configuration(plan: &Plan, router: &PlannedNode) -> Option<String> {
     let mut text = String::new();
+    // On other networks, advertisements would be traffic that no host needs (decision 105).
     let served = plan.nodes.iter().filter(|node| node.services.is_some_and(|own| own.dhcp));
     for (services, own) in served.flat_map(|node| node.links.iter().map(move |own| (node, own))) {
         let Some(network) = plan.network(&own.network) else { continue };

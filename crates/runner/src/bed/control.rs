@@ -20,6 +20,7 @@ impl ControlConnection {
     /// Creates a connection and the program's end of it.
     pub(crate) fn begin() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
+        // One thread serves the connections of all programs, so no program may make it wait.
         ours.set_nonblocking(true)?;
         Ok((Self { socket: ours, unread: Vec::new(), over: false }, theirs.into()))
     }
@@ -56,6 +57,7 @@ impl ControlConnection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // A program that ended with unread commands resets the connection (ECONNRESET).
                 Err(_) => self.over = true,
             }
             return messages;

@@ -75,6 +75,8 @@ impl Bed<'_> {
             medium: (0..self.lab.nodes().len()).map(|node| self.counts.at(node)).collect(),
         };
         let mut before = read();
+        // Counters that agree may still rise while connections close, and counters that rest may
+        // differ by a frame that still waits: both are required.
         for _ in 0..SETTLING {
             std::thread::sleep(Duration::from_millis(20));
             let now = read();
@@ -97,6 +99,7 @@ impl Bed<'_> {
                 let node = topology.owners[*segment][*endpoint];
                 let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
                 let mut counters = lab::counters(self.lab.nodes()[node].kind.pid(), interface)?;
+                // The interface has counted such a packet as sent already.
                 counters.tx_dropped += refused.get(port).copied().unwrap_or_default();
                 Some(counters)
             })

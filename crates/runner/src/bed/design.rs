@@ -57,6 +57,7 @@ impl Design {
         let mut topology = Topology::of(plan, &roots);
         let host_cpu = host_cpu::read_host_cpu();
         let is_limited_by_host = host_cpu::limit(&host_cpu, plan, &mut topology.members)?;
+        // Before the pinning, which gives each thread of the medium a core (decision 66).
         let threads = Threads::balanced(&topology.segments, options.threads);
         let placement = Pinning::apply(plan, &mut topology.members, threads.count());
         Ok(Self {

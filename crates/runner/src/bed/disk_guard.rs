@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Limits of the space that is left to the tables and to programs, in bytes.
+/// Decision 61 has these figures and the order in which parts are given up.
 const LEAST: u64 = 1 << 20;
 const MOST: u64 = 64 << 20;
 /// Part of the space at the start of a run below which something is given up.
@@ -32,6 +33,8 @@ impl DiskGuard {
         let Ok(free) = journal::free_space(&self.folder) else { return };
         while let Some(part) = self.disk.next().filter(|_| free < self.low) {
             self.disk.give_up(part);
+            // One part per look, because that may be enough. With hardly any space left, programs
+            // may fill the rest before the next look.
             if free > self.low / 8 {
                 return;
             }

@@ -108,6 +108,7 @@ impl Faults {
                 start(node, Role::Collector, bed, jobs)?;
             }
             Kind::Pause => {
+                // All processes of the node, also those that its programs have started.
                 bed.signal_all(node, libc::SIGSTOP);
                 running(jobs, node).for_each(|(_, job)| job.is_paused = true);
             }
@@ -128,6 +129,7 @@ impl Faults {
                         self.restarting.retain(|waits| *waits != node);
                         self.restarting.push(node);
                     }
+                    // A second instance would find the ports and files of the first one in use.
                     Some(false) => {}
                     None => start(node, Role::Node, bed, jobs)?,
                 }
@@ -170,10 +172,11 @@ fn running(jobs: &mut [Job], node: usize) -> impl Iterator<Item = (usize, &mut J
 fn stop(node: usize, bed: &mut impl Nodes, jobs: &mut [Job]) -> bool {
     let mut runs = false;
     for (id, job) in running(jobs, node) {
-        job.is_paused = false;
         if job.role == Role::Node {
             runs = true;
             job.asked_to_end = true;
+            // Only this program continues: others of a paused node stay paused.
+            job.is_paused = false;
             bed.signal(node, id, libc::SIGTERM);
             // A paused process does not handle signals.
             bed.signal(node, id, libc::SIGCONT);

@@ -22,6 +22,7 @@ impl SelectedPath {
     pub(crate) fn of(plan: &Plan, requested: Option<FramePath>) -> Result<Self, Error> {
         let offload = plan.networks.iter().any(|network| network.offload);
         let by = |link, why: Option<String>| Self { link, offload, requested, why };
+        // A lab has one kind of link for all nodes, so one such network or node decides for all.
         if let Some(why) = needs_packets(plan) {
             return match requested.filter(|path| *path != FramePath::Packet) {
                 Some(path) => Err(refused(path, why.to_owned())),
@@ -61,6 +62,7 @@ impl SelectedPath {
     ) -> Result<FrameBackend, Error> {
         let failed = Error::io("take over the nodes' interfaces");
         match self.link {
+            // Rings of packet sockets have no header in front of frames: read one by one, as TAPs.
             Link::Veth if self.offload => FrameBackend::over_taps(ends),
             Link::Veth => FrameBackend::over_packets(ends),
             Link::Tap => FrameBackend::over_taps(ends),
@@ -69,6 +71,7 @@ impl SelectedPath {
                     Some(ports) => ports.attach(number, program),
                     None => Err(std::io::Error::other("another process has taken over the lab")),
                 });
+                // The number of an interface identifies its port (decision 38), from this one on.
                 FrameBackend::over_ring(ends, lab::FIRST_INTERFACE, attach)
             }
         }

@@ -13,6 +13,8 @@ pub(crate) fn is_used(plan: &Plan) -> bool {
 pub(crate) fn attach(plan: &Plan, ends: &mut [Vec<OwnedFd>]) -> Result<(), Error> {
     for (node, ends) in plan.nodes.iter().zip(ends) {
         if let Some(interface) = &node.external {
+            // Its placeholder node has no interface in the lab, so this is its only descriptor, in
+            // the order of the plan's links (decision 25).
             ends.push(lab::attach(interface)?);
         }
     }

@@ -17,6 +17,7 @@ pub(crate) fn read_host_cpu() -> HostCpu {
     let coremark = std::env::var(COREMARK).ok().and_then(|text| text.trim().parse().ok());
     // A score of 0 would allow infinitely many CPUs.
     let coremark = coremark.filter(|score: &f64| score.is_finite() && *score > 0.0);
+    // The kernel reports kHz. Virtual machines often lack this file.
     let (clock, clock_from) = match most.and_then(|khz| Frequency::from_hertz(khz * 1e3)) {
         Some(clock) => (Some(clock), "cpufreq, maximum"),
         None => {

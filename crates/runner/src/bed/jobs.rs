@@ -152,6 +152,7 @@ pub(crate) fn last_lines(path: &Path, number: usize) -> String {
 fn tail(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
+    // A log may have the size of its limit, 64 MiB or more; five lines hardly exceed 8 KiB.
     file.seek(SeekFrom::Start(length.saturating_sub(8192)))?;
     let mut end = Vec::new();
     file.take(8192).read_to_end(&mut end)?;
@@ -195,9 +196,11 @@ pub(crate) fn own_programs(
     for (node, planned) in nodes.iter().enumerate() {
         let program = planned.program.as_ref();
         let configured = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
+        // The experiment's command goes before the image's, as with containers.
         let configured = configured.or_else(|| roots.program(planned)).map(<[String]>::to_vec);
         let files = Files::of(dir, &planned.name, None);
         let console = machine::console(plan, planned, workload, &files.spec)?;
+        // A machine's command line is inside its console's spec.
         let Some(argv) = console.or(configured) else { continue };
         let mut job = Job::of(node, &planned.name, None, Role::Node, argv, home, files);
         let own = program.into_iter().flat_map(|program| &program.env);
@@ -307,6 +310,7 @@ impl Job {
 
     /// Whether it failed by itself, which is reported when it happens.
     pub(crate) fn has_failed(&self) -> bool {
+        // A program that Thingbed or a user stopped may end in any way.
         let State::Ended { exit, .. } = &self.state else { return false };
         !self.asked_to_end
             && !self.is_stopped

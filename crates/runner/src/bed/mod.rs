@@ -132,6 +132,7 @@ impl<'a> Bed<'a> {
     ) -> Result<Self, Error> {
         folder.write_plan(plan)?;
         let programs = folder.programs()?;
+        // If a step fails, the values of the steps before it remove what they made.
         let certificates = Certificates::make(plan, &programs)?;
         let mut design = Design::of(plan, &programs, &options)?;
         let accounting = observe(&mut design.topology)?;
@@ -142,6 +143,7 @@ impl<'a> Bed<'a> {
         let uplinks = Uplink::all(plan, &lab)?;
         let outputs = outputs(folder, &options)?;
         let inventory = Inventory::of(plan, &design.topology);
+        // Last, so that no client finds a lab that is only half there.
         let control = control(&inventory, &engine, options.is_measured)?;
         Ok(Self {
             control,
@@ -191,6 +193,7 @@ impl<'a> Bed<'a> {
         drop(uplinks);
         let uncounted = lab.uncounted().map(str::to_owned);
         drop(lab);
+        // After the nodes: no program writes to a log any more.
         let shortened = outputs.end();
         Ok(Remains { design, outcome, frame_path, uncounted, shortened })
     }

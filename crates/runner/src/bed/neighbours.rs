@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// In networks of up to this many nodes all know each other: 4,032 entries.
+/// The number grows with the square of the nodes (decision 45).
 const MAX_ALL_NEIGHBOURS: usize = 64;
 
 /// Addresses and link addresses, by node and network.
@@ -25,6 +26,7 @@ pub(super) fn neighbours(plan: &Plan) -> Neighbours {
         ends: BTreeSet::new(),
     };
     plan.workloads.iter().for_each(|workload| known.add_workload(workload));
+    // After the workloads, whose ends it needs.
     known.add_routers();
     known.add_small_networks();
     known.entries
@@ -111,6 +113,7 @@ impl<'p> Known<'p> {
             })
             .collect();
         for (number, node) in plan.nodes.iter().enumerate() {
+            // Other hosts resolve addresses: a command has ARP in its bytes (decision 3).
             if !(node.forward || self.ends.contains(&number)) {
                 continue;
             }

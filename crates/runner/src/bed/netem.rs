@@ -12,8 +12,10 @@ use std::sync::Arc;
 use units::Draw;
 
 /// Queue limit of a link without a rate, in frames: more than any delay needs.
+/// iproute2's default of 1,000 would drop frames that only wait for their delay.
 const PLENTY: u32 = 100_000;
 /// Number of entries in the tables of iproute2.
+/// The kernel draws entries uniformly, so the number only sets the resolution.
 const ENTRIES: usize = 4096;
 
 /// A direction of a link that netem impairs.
@@ -89,6 +91,7 @@ impl Impairments {
             for (way, configured) in
                 ways.into_iter().filter(|(_, configured)| !configured.is_none())
             {
+                // A copy, because the engine takes the descriptor over.
                 let end = match way {
                     Direction::Up => None,
                     Direction::Down => Some(end.try_clone()?),
@@ -151,6 +154,8 @@ pub(crate) fn excused(done: &[Done]) -> Excused {
     let mut excused = Excused::default();
     for done in done {
         match done.way {
+            // The node's end drops what its sockets send, the medium's end what the medium sends
+            // (decision 16). Both are configured, and no fault of the machine.
             Direction::Up => excused.sockets += done.passed.dropped,
             Direction::Down => excused.kernel += done.passed.dropped,
         }

@@ -30,6 +30,7 @@ pub(crate) const BEGINNING: u64 = QUOTA / HEAD;
 /// File systems free whole blocks.
 const BLOCK: u64 = 4096;
 /// Time between two looks. A program writes a few hundred MB meanwhile at most.
+/// Ten looks a second: decision 61.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// A log that lost its middle.
@@ -140,6 +141,7 @@ fn watch(new: &Receiver<Watched>, guard: Option<&DiskGuard>) -> Vec<Watched> {
 impl Watched {
     /// Frees the middle of a log that is larger than its quota, or than `most`.
     fn look(&mut self, most: u64) {
+        // It stays small once the disk was full, also if space becomes free later.
         self.quota = self.quota.min(most);
         let Ok(found) = self.file.metadata() else { return };
         let Some(hole) = excess(found.len(), &self.hole, self.quota) else { return };
@@ -198,6 +200,7 @@ fn excess(length: u64, hole: &Range<u64>, quota: u64) -> Option<Range<u64>> {
         return None;
     }
     let head = quota / HEAD / BLOCK * BLOCK;
+    // What is gone stays gone: a hole grows, and never moves away from its begin.
     let start = if hole.is_empty() { head } else { head.min(hole.start) };
     let end = (length - (quota / TAIL).min(length)) / BLOCK * BLOCK;
     (end > hole.end.max(start)).then_some(start..end)

@@ -44,6 +44,7 @@ fn beginning(log: &Path) -> io::Result<Vec<u8>> {
 fn has_port(sockets: &str, port: u16, listening: bool) -> bool {
     /// TCP_LISTEN, in the kernel's hexadecimal.
     const LISTEN: &str = "0A";
+    // The first line has the names of the columns: sl, local_address, rem_address, st (proc(5)).
     sockets.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace().skip(1);
         let (local, state) = (words.next(), words.nth(1));

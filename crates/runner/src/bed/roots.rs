@@ -67,6 +67,7 @@ fn ready(planned: &PlannedRoot) -> Result<Ready, image::Error> {
         return Ok(Ready { root, argv: Vec::new(), _held: None });
     }
     let archive = Archive::open(&planned.path, planned.image.as_deref())?;
+    // A small archive may unpack to any size (decision 59).
     let archive = archive.with_limit(planned.limit.map(units::Bytes::get));
     let unpacked = Cache::of_user().unpack(&archive)?;
     let config = archive.config().clone();

@@ -133,6 +133,8 @@ impl Bed<'_> {
         let log = log(path, job.role)?;
         // A separate description: its position is ours, and it does not append.
         let mut options = File::options();
+        // A program of a plain node can write this folder, and must not lead Thingbed, which cuts
+        // logs, to another file by a symbolic link.
         options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
         let quota = job.output_limit.map_or(QUOTA, Bytes::get);
         self.outputs.watch(path, options.open(path).map_err(Error::write(path))?, quota);
@@ -164,6 +166,7 @@ impl Bed<'_> {
         // An interrupted wait counts as a finished one.
         let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
         std::thread::sleep(TOGETHER * ids.len() as u32);
+        // Again, for those that have become readable during the pause.
         let _ = poll(&mut fds, PollTimeout::ZERO);
         let speaks = |fd: &PollFd<'_>| fd.revents().is_none_or(|events| !events.is_empty());
         ids.into_iter().zip(&fds).filter(|(_, fd)| speaks(fd)).map(|(id, _)| id).collect()

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+/// Port of DHCPv6 servers (RFC 8415, section 7.2).
 const DHCPV6_PORT: u16 = 547;
 /// The script of the DHCP client, as described in its manual.
 const SCRIPT: &str = "#!/bin/sh
@@ -105,6 +106,7 @@ fn server(
     let mut job = dnsmasq(node, planned, &name, &text, dir)?;
     let has_ipv4 = planned.links.iter().any(|link| link.ipv4().is_some());
     job.ready = Some(Ready::Udp(match (own.dns, has_ipv4) {
+        // DNS (RFC 1035, section 4.2); DHCP servers (RFC 2131, section 4.1).
         (true, _) => 53,
         (false, true) => 67,
         (false, false) => DHCPV6_PORT,

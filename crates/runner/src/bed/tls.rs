@@ -55,6 +55,7 @@ impl Certificates {
         }
         let folder = folder(programs);
         fs::create_dir(&folder).map_err(Error::write(&folder))?;
+        // Exists before the files: a failure half way removes those that were written.
         let made = Self { folder: Some(folder.clone()) };
         write_all(plan, &folder)?;
         Ok(made)
@@ -74,6 +75,7 @@ fn write_all(plan: &Plan, folder: &Path) -> Result<(), Error> {
     let key = KeyPair::generate().map_err(failed)?;
     let mut ca = CertificateParams::default();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Path validation requires keyCertSign of an authority (RFC 5280, section 6.1.4, step n).
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     ca.distinguished_name = called(&format!("Thingbed run of {}", plan.experiment));
     let certificate = ca.self_signed(&key).map_err(failed)?;

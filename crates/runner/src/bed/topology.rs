@@ -100,10 +100,12 @@ impl Topology {
                     states: link.states.clone(),
                 });
             }
+            // A node without interfaces is a member too: lab and plan number nodes alike.
             let (limits, setting) = (limits(planned), setting(planned, roots));
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
         }
+        // After all nodes, because a change names endpoints by number.
         for (segment, network) in plan.networks.iter().enumerate() {
             let changes = network.timetable.iter();
             topology.segments[segment].timetable = changes

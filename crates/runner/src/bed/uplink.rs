@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 /// The gateway's IPv4 subnet of the uplink, from the addresses that the experiment reader reserves.
+/// It is in the shared address space (RFC 6598), which no host of the Internet has.
 const OUTSIDE: &str = "100.127.255.0/24";
 /// The name server of slirp4netns there, which forwards to the host's.
 pub(crate) const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(100, 127, 255, 3);
@@ -72,6 +73,7 @@ impl Uplink {
         command.process_group(0);
         // It reads packets of the node, so it gets nothing else of this process.
         lab::clean_environment(&mut command);
+        // All pipes are close-on-exec, so that no other program inherits them; it needs these two.
         let given = [exit.as_raw_fd(), tell.as_raw_fd()];
         // SAFETY: only system calls between fork and exec, on our own descriptors.
         unsafe {

@@ -14,6 +14,7 @@ impl<B: Environment> Controller<'_, B> {
     pub(super) fn on_message(&mut self, id: usize, message: Status) -> Result<(), Error> {
         let job = &mut self.jobs[id];
         match message {
+            // States only go forward: no message revives a program that has ended.
             Status::Ready {} if job.state == State::Starting => job.state = State::Ready,
             Status::Done {} if job.is_alive() => job.state = State::Done,
             Status::Ready {} | Status::Done {} => {}
@@ -31,6 +32,7 @@ impl<B: Environment> Controller<'_, B> {
     /// Handles a program's report that it failed.
     fn on_failure(&mut self, id: usize, error: &str) -> Result<(), Error> {
         let node = self.jobs[id].name.clone();
+        // A client often fails because of its broker, whose output has the cause.
         let log = self.output_of_other(id);
         if !self.has_begun() {
             let words = format!("{error}\n{log}");
@@ -59,10 +61,13 @@ impl<B: Environment> Controller<'_, B> {
         let has_begun = self.has_begun();
         let job = &mut self.jobs[id];
         let failed = Error::NotStarted { node: job.name.clone(), failure };
+        // Only a node's own program starts again, after a fault. The others start once, and the run
+        // cannot do without them.
         if !has_begun || job.role != Role::Node {
             return Err(failed);
         }
         job.state =
+            // The status that a shell gives a command that it does not find (POSIX, XCU 2.8.2).
             State::Ended { exit: Exit::Status(127), usage: Usage::default(), starved: None };
         self.failures.push(Failure::Program(failed.to_string()));
         Ok(())
@@ -79,6 +84,7 @@ impl<B: Environment> Controller<'_, B> {
         job.state = State::Ended { exit, usage, starved };
         job.ended = Some(self.bed.now());
         let node = job.node;
+        // While all programs stop, none starts again.
         if job.role == Role::Node && self.phase != Phase::Stop {
             self.faults.ended(node, &mut self.bed, &mut self.jobs)?;
         }
@@ -125,6 +131,7 @@ impl<B: Environment> Controller<'_, B> {
 
     fn on_node_gone(&mut self, node: usize) -> Result<(), Error> {
         let starved = self.bed.out_of_memory(node);
+        // A pending fault of the node would keep the run from ending.
         self.faults.forget(node);
         // While all nodes are being removed, no other node needs the update.
         if self.phase != Phase::Stop {

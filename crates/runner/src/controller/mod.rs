@@ -102,6 +102,7 @@ impl<'a, B: Environment> Controller<'a, B> {
     ) -> Result<(), Error> {
         let selected = |(id, job): (usize, &Job)| these(job).then_some(id);
         let mut coming = self.jobs.iter().enumerate().filter_map(selected).collect::<Vec<_>>();
+        // Taken from the end, so that programs start in the plan's order.
         coming.reverse();
         let waits = |job: &Job| these(job) && job.state == State::Starting;
         loop {
@@ -160,6 +161,8 @@ impl<'a, B: Environment> Controller<'a, B> {
     /// # Errors
     /// When an impairment or a program cannot be started.
     pub(crate) fn begin(&mut self) -> Result<Instant, Error> {
+        // Impairments begin after the set-up, which they must not slow down or let fail, and before
+        // the first message.
         self.bed.begin()?;
         self.phase = Phase::Load;
         let start = self.bed.now() + LEAD;
@@ -220,6 +223,7 @@ impl<'a, B: Environment> Controller<'a, B> {
         let ready = self.jobs.iter().filter(|job| job.state != State::Starting).count();
         self.watch.progress(&Progress {
             phase: self.phase,
+            // Differences saturate (decision 106): 0 before the start signal.
             elapsed: now - self.start.unwrap_or(Instant::NEVER),
             most: self.until.map(|until| until - now),
             missing: self.missing(),

@@ -62,6 +62,7 @@ impl<B: Environment> Controller<'_, B> {
                 self.bed.signal(job.node, id, libc::SIGCONT);
             }
         }
+        // The last round only waits until killed programs have ended: signal 0 does nothing.
         for (limit, signal) in [(STOP, libc::SIGTERM), (TERM, libc::SIGKILL), (TERM, 0)] {
             let deadline = self.bed.now() + limit;
             while self.jobs.iter().any(is_selected) && self.bed.now() < deadline {

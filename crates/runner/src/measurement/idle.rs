@@ -48,6 +48,7 @@ impl IdleTimer {
     /// Updates the timers from counters: frames ever sent, frames in flight, messages sent and
     /// answered.
     pub(crate) fn saw(&mut self, now: Instant, frames: u64, waiting: u64, messages: u64) {
+        // `from` may be in the future: activity before it must not move the timers back.
         if frames != self.frames || waiting > 0 {
             self.frames = frames;
             self.last_frame = self.last_frame.max(now);

@@ -61,6 +61,7 @@ impl Metered for Bed<'_> {
         self.end_counting();
         let scheduled = [meters.scheduled, self.scheduled()];
         let backlog_drops = backlog_drops().saturating_sub(meters.backlog_drops);
+        // Netem's counters are read before programs are stopped (decision 16).
         let by_netem = self.netem_counters();
         let changes = self.close_control();
         Readings { usage: meters.sampler.end(), scheduled, backlog_drops, by_netem, changes }

@@ -72,6 +72,7 @@ impl<'a, B: Metered> Measurement<'a, B> {
         let Self { mut controller, times, mut phases } = self;
         phases.push(("set-up", controller.bed.now()));
         controller.set_up(times.set_up)?;
+        // Only now: the set-up is no part of the figures.
         let meters = controller.bed.begin_metering()?;
         phases.push(("load", controller.bed.now()));
         let start = controller.begin()?;
@@ -87,7 +88,9 @@ impl<B: Metered> Started<'_, B> {
     pub fn stop(self) -> Result<Stopped<B>, Error> {
         let Self { mut controller, times, mut phases, start, meters } = self;
         let over = start + times.duration;
+        // A run that ended before its schedule has a drain phase of no length.
         phases.push(("drain", over.min(controller.bed.now())));
+        // Before the first program stops: what programs do at their end is no part of the figures.
         let readings = controller.bed.end_metering(meters);
         phases.push(("stop", controller.bed.now()));
         controller.stop()?;

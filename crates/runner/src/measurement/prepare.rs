@@ -48,6 +48,7 @@ impl<'a> Measurement<'a, Bed<'a>> {
         let logs = bed.design().programs.clone();
         let workloads = jobs(plan, options.workload, options.home, &logs)?;
         if options.clock == Clock::Real {
+            // In real time only, as the reserve of space: a guest has no disk.
             preallocate_events(plan, &workloads);
         }
         let faults = Faults::of(plan);

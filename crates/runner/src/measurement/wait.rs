@@ -37,6 +37,7 @@ impl<B: Metered> Started<'_, B> {
             if is_done {
                 done_at.get_or_insert(now);
             }
+            // A broker may have lost the rest, so the drain time limits this wait too.
             let is_late = |done: Instant| now > done + self.times.drain;
             let has_ended = is_done && (self.has_arrived() || done_at.is_some_and(is_late));
             if has_ended || now > latest || self.is_idle(&mut idle_timer, now, over) {
@@ -85,6 +86,7 @@ impl<B: Metered> Started<'_, B> {
             Some(_) => awaited.all(|job| job.state == State::Done || !job.is_alive()),
             None => is_schedule_over,
         };
+        // A fault that is still to come is part of the experiment.
         is_done && self.controller.faults.is_over()
     }
 

@@ -49,6 +49,7 @@ impl LinkApi {
         let begun = (|| {
             let mut sink = client.try_clone()?;
             let answer = serde_json::to_string(&Reply::Frames { links })?;
+            // The reply goes first: the client takes all that follows it for pcapng.
             sink.set_write_timeout(Some(WRITE_TIMEOUT))?;
             writeln!(sink, "{answer}")?;
             Ok(BufWriter::with_capacity(ROOM, ClientStream(sink)))
@@ -74,6 +75,7 @@ impl Write for ClientStream {
     fn flush(&mut self) -> io::Result<()> {
         let look = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         match recv(self.0.as_raw_fd(), &mut [0], look) {
+            // End of file: the client has closed its end, although a write might still succeed.
             Ok(0) => Err(io::ErrorKind::BrokenPipe.into()),
             _ => Ok(()),
         }

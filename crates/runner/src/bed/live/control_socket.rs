@@ -34,6 +34,8 @@ pub(crate) struct Requests {
 impl Requests {
     /// The next request, if any.
     pub(crate) fn next(&self) -> Option<Pending> {
+        // The bytes only wake the poll. Reading them first loses no request: one that is queued
+        // later writes another byte.
         let _ = (&self.wake_up).read(&mut [0; 64]);
         self.requests.try_recv().ok()
     }
@@ -77,12 +79,14 @@ impl ControlSocket {
         // A socket with this process id can only belong to a process that is gone.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
+        // In addition to the folder's permissions and the check of the peer (decision 17).
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let link_api = LinkApi::new(inventory.clone(), remote, made.clone());
         let (waker, wake_up) = UnixStream::pair()?;
         wake_up.set_nonblocking(true)?;
+        // A full pipe must not block the thread of the socket, which also answers link requests.
         waker.set_nonblocking(true)?;
         let (sender, requests) = channel();
         let end = stop.clone();
@@ -146,6 +150,7 @@ fn serve(
         (false, _) => Reply::Refused("the lab belongs to another user".to_owned()),
         (true, Err(error)) => Reply::Refused(format!("the request is not valid: {error}")),
         (true, Ok(request)) => match request {
+            // They need the engine's thread only, not the lab's own.
             Request::Show { .. } | Request::Set { .. } | Request::Down { .. } => {
                 link_api.answer(request).unwrap_or_else(Reply::Refused)
             }
@@ -206,6 +211,7 @@ pub fn forget() -> io::Result<usize> {
     let gone = |pid: &u32| {
         let knock = UnixStream::connect(path_of(&dir, *pid));
         // The file exists, but no process listens.
+        // Other errors, such as missing permission, say nothing about the process.
         knock.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     let doors: Vec<u32> = doors()?.into_iter().filter(gone).collect();

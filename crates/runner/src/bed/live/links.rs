@@ -55,6 +55,7 @@ impl LinkApi {
     }
 
     pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
+        // Locked to the end: the engine's states have the links of this inventory.
         let inventory = self.inventory.lock();
         let mut ended = BTreeMap::new();
         let silent = || "the forwarding thread does not answer".to_owned();
@@ -62,6 +63,7 @@ impl LinkApi {
         let nodes = match &request {
             Request::Show { nodes } => nodes.clone(),
             Request::Set { links, set, over } => {
+                // Read before the change, to report gradual changes that this one ends.
                 let before = states()?;
                 let found = find(&inventory, links)?;
                 refuse_netem(&inventory, &found)?;

@@ -219,6 +219,7 @@ impl LinkTraffic {
             bytes: totals.bytes,
             passed: totals.passed,
             lost: totals.lost,
+            // `lost` are the random losses; a test of the loss rate must not include these.
             dropped: totals.overflow + totals.outage + totals.denied,
             delay_ms: totals.delay_sum.as_ms(),
         }

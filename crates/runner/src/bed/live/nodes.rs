@@ -35,6 +35,7 @@ impl Bed<'_> {
             },
             Request::Destroy { nodes } => inventory.find(&nodes).map(|nodes| {
                 for node in nodes {
+                    // Marked as requested, so that their ends are no failures of the run.
                     jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
                         job.asked_to_end = true;
                     });
@@ -117,6 +118,7 @@ impl Bed<'_> {
         let nodes = nodes.into_iter().filter(|node| !self.lab.nodes()[*node].is_gone);
         let nodes = nodes.map(|node| {
             let planned = &inventory.plan.nodes[node];
+            // The last one: a restart adds a job and keeps the ended one.
             let own = jobs.iter().rfind(|job| job.node == node && job.role == Role::Node);
             let links = planned.links.iter();
             let carried = self.counts.at(node);
@@ -193,6 +195,7 @@ fn change_all(
         ),
         None => change.cpus,
     };
+    // Everything that can be refused without the kernel is refused before the first node changes.
     let memory = change.memory.map(units::Bytes::get);
     for &node in nodes {
         if lab.nodes()[node].is_gone {

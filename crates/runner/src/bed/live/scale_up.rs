@@ -13,6 +13,7 @@ use measure::Accounting;
 use std::os::fd::OwnedFd;
 
 /// Maximum number of clones per request.
+/// The frame path `ring` has room for 16,384 ports in all (decision 27).
 const MOST: usize = 10_000;
 
 impl Bed<'_> {
@@ -44,6 +45,7 @@ impl Bed<'_> {
         // A plan of the new nodes only, which numbers them from 0.
         let mut plan = inventory.plan.clone();
         plan.nodes = inventory.plan.clones(original, count, self.design.topology.members.len())?;
+        // Before the topology is made of them: a clone has the settings of now, not of the file.
         self.copy_settings(inventory, original, &mut plan.nodes)?;
         let mut topology = Topology::of(&plan, &self.design.roots);
         host_cpu::limit(&self.design.host_cpu, &plan, &mut topology.members)
@@ -67,6 +69,7 @@ impl Bed<'_> {
         .map_err(|error| error.to_string())?;
         for mut job in added {
             job.node += first;
+            // Nothing waits for the readiness of a clone's program.
             job.state = State::Ready;
             self.start(jobs.len(), &job).map_err(|error| error.to_string())?;
             job.is_started = true;
@@ -109,6 +112,7 @@ impl Bed<'_> {
             let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
             let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
             let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
+            // The engine numbers endpoints in the order of these calls, as the two lists below do.
             if let Err(error) = remote.attach(segment, link, end, met) {
                 self.is_broken = true;
                 let name = &topology.names[segment][*endpoint];

@@ -27,6 +27,7 @@ impl Bed<'_> {
             planned: false,
         });
         let pending = faults.pending().map(|fault: PlannedFault| Occurrence {
+            // Faults count from offset 0, LEAD after the impairments begin; timetables do not.
             at_s: begun.map(|begun| since(begun + LEAD + fault.at)),
             what: format!("{} {}", fault.what, some(&fault.nodes)),
             planned: true,
@@ -40,6 +41,7 @@ impl Bed<'_> {
         });
         let mut all: Vec<Occurrence> = by_hand.chain(pending).chain(changes).collect();
         all.extend(injected(&faults.made, since));
+        // Faults have no time before the start signal; they are the last then.
         let key = |one: &Occurrence| one.at_s.unwrap_or(f64::INFINITY);
         all.sort_by(|a, b| key(a).total_cmp(&key(b)));
         around(all)
@@ -52,6 +54,7 @@ fn injected(made: &[InjectedFault], since: impl Fn(Instant) -> f64) -> Vec<Occur
     for fault in made {
         let at = since(fault.at);
         match groups.last_mut() {
+            // Compared with the first one: a chain of close faults must not become one entry.
             Some((first, one, nodes)) if one.what == fault.what && at - *first < TOGETHER_S => {
                 nodes.push(fault.node.clone());
             }
@@ -69,6 +72,7 @@ fn injected(made: &[InjectedFault], since: impl Fn(Instant) -> f64) -> Vec<Occur
 /// The entries around now, if there are too many.
 fn around(mut all: Vec<Occurrence>) -> Vec<Occurrence> {
     let first_planned = all.iter().position(|one| one.planned).unwrap_or(all.len());
+    // Planned entries follow all others: they have later times, or none yet.
     all.truncate(first_planned + MOST / 2);
     let excess = all.len().saturating_sub(MOST);
     all.drain(..excess.min(first_planned));
