@@ -1,4 +1,4 @@
-# Runs FRR's OSPF with the configuration $1 in a node: folders for sockets and states of its own.
+# Runs FRR's OSPF with the configuration $1 in a node: with separate folders for sockets and states.
 for folder in /run/frr /var/tmp/frr; do
     mkdir -p $folder && mount -t tmpfs -o mode=777 frr $folder || exit
 done

@@ -91,6 +91,7 @@ mod tests {
     #[test]
     fn phrases_are_found_in_prose_and_not_in_names() {
         assert_eq!(banned("a.rs", "// Beside it.\n").len(), 1);
+        assert_eq!(banned("a.rs", "// It stands beside.\n").len(), 1);
         assert_eq!(banned("a.rs", "fn beside_it() {}\n").len(), 0);
         assert_eq!(banned("a.rs", "user(\"nobody\"); let user = `nobody`;\n").len(), 0);
         assert_eq!(banned("a.rs", "\"name\" nobody, please\n").len(), 1);

@@ -176,7 +176,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether a limit of a node's processes needs a group of its own.
+    /// Whether a limit of a node's processes needs a separate group.
     pub(crate) fn is_per_controller(&self) -> bool {
         matches!(self.hierarchy, Hierarchy::V1 { .. })
     }

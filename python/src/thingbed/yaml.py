@@ -58,7 +58,7 @@ def _block(value: Any, indent: str) -> list[str]:
 
 
 def _is_nested(value: Any) -> bool:
-    """Whether a value needs lines of its own."""
+    """Whether a value needs separate lines."""
     if isinstance(value, dict):
         return bool(value)
     return isinstance(value, list) and any(isinstance(inner, (dict, list)) for inner in value)

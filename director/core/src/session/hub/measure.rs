@@ -191,7 +191,7 @@ impl Hub {
     /// The answers to a message are here: evaluates what they tell of the path.
     fn update_capacity(&mut self, now: Instant) {
         let (message, answer) = self.sizes();
-        // By unicast, each answer follows a message of its own.
+        // By unicast, each answer follows a separate message.
         let alone = !self.policy.current().features().multicast;
         let scale = if alone { message / answer } else { 1.0 };
         self.capacity.set_traffic(message.max(answer), scale, self.conditions().loss);
