@@ -258,3 +258,26 @@ fn a_restart_that_fails_ends_the_run() {
         (0..50).find_map(|_| controller.look().and_then(|()| controller.inject_due_faults()).err());
     assert!(matches!(error, Some(Error::Io { .. })), "{error:?}");
 }
+
+/// What failed: the command was taken for running, so it never continued and had to be killed.
+#[test]
+fn other_programs_of_a_paused_node_stay_paused_when_its_own_program_stops() {
+    let bed = FakeBed::of(vec![Behaviour::default()]);
+    let (interrupted, mut watch) = (AtomicBool::new(false), ());
+    let faults = [fault(S, Kind::Pause, 0), fault(2 * S, Kind::Stop, 0)];
+    let faults = Faults::new(&faults, |_| Some(0));
+    let jobs = vec![job(0, Role::Node), job(0, Role::Background)];
+    let logs = "/logs".into();
+    let mut controller = Controller::new(bed, jobs, faults, logs, &interrupted, &mut watch);
+    controller.set_up(LIMIT).unwrap();
+    controller.begin().unwrap();
+    let until = controller.start.unwrap() + 3 * S;
+    while controller.bed.now < until {
+        controller.look().unwrap();
+        controller.inject_due_faults().unwrap();
+    }
+    assert!(!controller.jobs[0].is_alive());
+    assert!(controller.jobs[1].is_alive() && controller.jobs[1].is_paused);
+    controller.stop().unwrap();
+    assert!(controller.failures.is_empty(), "{:?}", controller.failures);
+}
