@@ -6,7 +6,8 @@
 use crate::cgroup;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fmt::Display;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -14,14 +15,13 @@ use std::path::{Path, PathBuf};
 /// Maximum length of an entry, in bytes: a lab has at most a few group folders.
 const MAX_ENTRY: u64 = 1 << 20;
 
-/// The resources of one lab.
+/// The resources of one lab. The tool has a lock on the file for as long as it lives: process ids do
+/// not tell, because containers that share the ledger have separate ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
-    /// Process id of the tool.
+    /// Process id of the tool, in its PID namespace.
     pid: i32,
-    /// Start time of the tool in ticks since boot: together with the id it identifies a process.
-    start: u64,
-    /// The boot to which both refer.
+    /// The boot in which the groups exist.
     boot: String,
     /// Folders of groups, including their subfolders.
     cgroups: Vec<PathBuf>,
@@ -44,18 +44,26 @@ pub struct Leftover {
 pub(crate) struct Page {
     path: PathBuf,
     cgroups: Vec<PathBuf>,
+    /// Locked.
+    _file: File,
+}
+
+/// The name of the groups and of the entry of this process's lab `lab`. No living process has the
+/// same, also in another container.
+pub(crate) fn name_of(lab: impl Display) -> String {
+    format!("thingbed-{}-{:x}-{lab}", std::process::id(), pid_namespace())
+}
+
+/// The PID namespace of this process, in which a process id is a process; 0 if unknown.
+pub fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
 impl Page {
     /// Records resources that are about to be created.
     pub(crate) fn write(name: &str, cgroups: &[PathBuf]) -> io::Result<Self> {
         let pid = std::process::id() as i32;
-        let entry = Entry {
-            pid,
-            start: started(pid).unwrap_or(0),
-            boot: boot(),
-            cgroups: cgroups.to_vec(),
-        };
+        let entry = Entry { pid, boot: boot(), cgroups: cgroups.to_vec() };
         let dir = own_dir()?;
         let path = dir.join(format!("{name}.json"));
         // Written under another name first, so that no partial entry is ever found.
@@ -63,9 +71,10 @@ impl Page {
         // A link under this name would be written through.
         let _ = fs::remove_file(&draft);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&draft)?;
+        file.try_lock()?;
         file.write_all(&serde_json::to_vec(&entry)?)?;
         fs::rename(&draft, &path)?;
-        Ok(Self { path, cgroups: cgroups.to_vec() })
+        Ok(Self { path, cgroups: cgroups.to_vec(), _file: file })
     }
 }
 
@@ -153,11 +162,8 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
         if page.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let Some(entry) = read(&page) else { continue };
-        // The tool lives, so its lab may.
-        if entry.boot == boot() && started(entry.pid) == Some(entry.start) {
-            continue;
-        }
+        // Locked until the entry is removed, so that two `gc` do not do the same.
+        let Some((entry, _file)) = read(&page) else { continue };
         let mut leftover = Leftover { pid: entry.pid, cgroups: Vec::new(), failed: Vec::new() };
         // Groups do not survive a reboot: after one, the names are not ours.
         if entry.boot == boot() {
@@ -173,12 +179,17 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// The entry in a file; `None` if it is none, or not ours.
-fn read(page: &Path) -> Option<Entry> {
+/// The entry in a file, and the file, locked; `None` if it is none, or not ours, or its tool lives.
+fn read(page: &Path) -> Option<(Entry, File)> {
     let mut text = Vec::new();
     let file = input::open_own(page, MAX_ENTRY).ok()?;
-    file.take(MAX_ENTRY).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => return None,
+        // Without locks, no tool can have written the entry.
+        Ok(()) | Err(TryLockError::Error(_)) => {}
+    }
+    (&file).take(MAX_ENTRY).read_to_end(&mut text).ok()?;
+    Some((serde_json::from_slice(&text).ok()?, file))
 }
 
 /// Removes the draft of an entry whose writer was killed: none of its resources was created.
@@ -233,15 +244,6 @@ fn clear(root: &Path, leftover: &mut Leftover) {
     leftover.cgroups.push(root.to_path_buf());
 }
 
-/// Start time of a living process, in ticks since boot.
-fn started(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut values = stat[stat.rfind(')')? + 1..].split_whitespace();
-    // A zombie has ended, even if it is not reaped.
-    let state = values.next()?;
-    if matches!(state, "Z" | "X") { None } else { values.nth(18)?.parse().ok() }
-}
-
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
@@ -254,8 +256,9 @@ mod tests {
     fn only_own_regular_files_are_entries() {
         let dir = tempfile::tempdir().unwrap();
         let [page, link, fifo] = ["a.json", "b.json", "c.json"].map(|name| dir.path().join(name));
-        let entry = Entry { pid: 1, start: 2, boot: String::new(), cgroups: Vec::new() };
+        let entry = Entry { pid: 1, boot: String::new(), cgroups: Vec::new() };
         fs::write(&page, serde_json::to_vec(&entry).unwrap()).unwrap();
+        let read = |page: &Path| read(page).map(|(entry, _)| entry);
         assert_eq!(read(&page), Some(entry));
         // What failed before: a link was followed, and a FIFO blocked for ever.
         std::os::unix::fs::symlink(&page, &link).unwrap();

@@ -295,7 +295,7 @@ fn make_groups() -> Result<(Groups, Page), String> {
     static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     // A process may have several labs, one after the other or at once.
     let lab = LABS.fetch_add(1, Relaxed);
-    let name = format!("thingbed-{}-{lab}", std::process::id());
+    let name = crate::ledger::name_of(lab);
     let mut groups = Groups::find(&name)?;
     let page = Page::write(&name, groups.roots());
     let page = page.map_err(|error| format!("write the ledger: {error}"))?;

@@ -46,7 +46,7 @@ mod write;
 
 pub use bed::{
     LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, can_have_ring,
-    check_backends, forget, labs, open, segments,
+    check_backends, forget, labs, labs_elsewhere, open, segments,
 };
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};

@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::Bed;
 use common::live::Live;
+use common::{Bed, CommandOutput};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LAB: &str = "experiment: NAME
@@ -143,7 +144,50 @@ fn nothing_stays_of_a_lab_that_is_taken_down_or_killed() {
     }
     lab.ask(&["ps"]).expect(1, &["no lab `end-"]);
     bed.thingbed(&["gc"]).expect(0, &[&format!("thingbed-{tool}-")]);
-    assert!(!lab::ledger_dir().join(format!("lab-{tool}.sock")).exists());
+    let sockets = std::fs::read_dir(lab::ledger_dir()).into_iter().flatten().flatten();
+    let own = |name: &str| name.starts_with(&format!("lab-{tool}-"));
+    assert!(!sockets.map(|entry| entry.file_name()).any(|name| own(&name.to_string_lossy())));
+}
+
+/// What failed before: `gc` killed labs of other containers, whose process ids it did not find, two
+/// labs with the same process id counted into the same groups, and a command for a node could reach a
+/// process of the machine.
+#[test]
+fn labs_of_other_containers_are_left_alone() {
+    if !common::is_root() || !common::has("unshare") {
+        return eprintln!("NOT RUN: needs root and unshare");
+    }
+    let bed = Bed::new();
+    let name = format!("apart-{}", std::process::id());
+    bed.write("lab.yaml", &LAB.replace("NAME", &name));
+    bed.write(
+        "inside.sh",
+        "$TOOL up lab.yaml & until $TOOL ps; do sleep 0.1; done
+         touch up-$1; until [ -e go ]; do sleep 0.1; done
+         $TOOL exec meter-2 -- hostname; $TOOL labs; $TOOL down; wait\n",
+    );
+    let inside = |number: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-p", "-f", "--kill-child", "--mount-proc", "sh", "inside.sh", number]);
+        command.env("TOOL", env!("CARGO_BIN_EXE_thingbed")).current_dir(bed.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let containers = ["1", "2"].map(inside);
+    let limit = Instant::now() + Duration::from_secs(120);
+    while !["up-1", "up-2"].iter().all(|file| bed.path().join(file).exists()) {
+        assert!(Instant::now() < limit, "the labs in the containers are not up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bed.thingbed(&["gc"]).expect(0, &[]);
+    let words = ["exec", "--lab", &name, "meter-2", "--", "hostname"];
+    bed.thingbed(&words).expect(1, &[&format!("no lab `{name}` is running")]);
+    bed.write("go", "");
+    for container in containers {
+        let output = CommandOutput::of(container.wait_with_output().unwrap());
+        let output = output.expect(0, &["meter-2\n", &name]);
+        let labs = output.out.lines().filter(|line| line.starts_with(&format!(" {name} ")));
+        assert_eq!(labs.count(), 1, "{}", output.out);
+    }
 }
 
 #[test]

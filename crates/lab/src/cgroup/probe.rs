@@ -2,7 +2,7 @@
 
 use super::Groups;
 use crate::hierarchy::Hierarchy;
-use crate::ledger::Page;
+use crate::ledger::{Page, name_of};
 use std::fs;
 
 /// Whether nodes can be limited here.
@@ -10,7 +10,7 @@ use std::fs;
 /// # Errors
 /// The reason why not, as text.
 pub fn can_limit() -> Result<&'static str, String> {
-    let name = format!("thingbed-{}-probe", std::process::id());
+    let name = name_of("probe");
     let groups = Groups::find(&name)?;
     let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
     // Dropped before the page, which stays while its groups exist.
@@ -24,7 +24,7 @@ pub fn can_limit() -> Result<&'static str, String> {
 /// # Errors
 /// The reason why not, as text.
 pub fn can_limit_processes() -> Result<(), String> {
-    let name = format!("thingbed-{}-processes", std::process::id());
+    let name = name_of("processes");
     let groups = Groups::find(&name)?;
     let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
     // Dropped before the page, which stays while its groups exist.
@@ -49,8 +49,8 @@ mod tests {
     fn trying_limits_leaves_nothing_behind() {
         let _ = (can_limit(), can_limit_processes());
         for what in ["probe", "processes"] {
-            let entry = format!("thingbed-{}-{what}.json", std::process::id());
-            assert!(!crate::ledger_dir().join(entry).exists());
+            let entry = crate::ledger_dir().join(name_of(what)).with_extension("json");
+            assert!(!entry.exists());
         }
     }
 }

@@ -40,7 +40,7 @@ pub use frame_path::can_have_ring;
 pub(crate) use live::ManualChange;
 pub use live::{
     LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, forget, labs,
-    open,
+    labs_elsewhere, open,
 };
 pub use netem::check_backends;
 pub(crate) use options::BedOptions;

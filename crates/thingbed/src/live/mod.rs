@@ -101,9 +101,11 @@ pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
     };
     let Some(name) = &selected.lab else {
         return match all.len() {
-            0 => Err("no lab is running on this machine\n  start one with `thingbed up FILE`; a \
-                      `thingbed run FILE` in progress is a lab, too"
-                .to_owned()),
+            0 => Err(format!(
+                "no lab is running on this machine{}\n  start one with `thingbed up FILE`; a \
+                 `thingbed run FILE` in progress is a lab, too",
+                elsewhere()
+            )),
             1 => Ok(all.into_iter().next().map_or(Lab { pid: 0 }, |(lab, _)| lab)),
             _ => Err(format!("several labs are running; select one with --lab: {}", list(&all))),
         };
@@ -119,8 +121,9 @@ pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
             Err(format!("several labs have the name `{name}`; select one by process id: {running}"))
         }
         (None, _) if running.is_empty() => Err(format!(
-            "no lab `{name}` is running on this machine, nor any other lab\n  start one with \
-             `thingbed up FILE`"
+            "no lab `{name}` is running on this machine, nor any other lab{}\n  start one with \
+             `thingbed up FILE`",
+            elsewhere()
         )),
         (None, _) => Err(format!("no lab `{name}` is running; running labs: {running}")),
     }
@@ -136,6 +139,15 @@ fn by_process(selected: &arguments::Lab) -> Result<Option<Lab>, String> {
 /// The process ids of the labs that this user may access.
 fn pids() -> Result<Vec<u32>, String> {
     runner::labs().map_err(|error| format!("could not list the labs: {error}"))
+}
+
+/// What to say of labs that run in other containers, after the words that none runs here.
+pub(crate) fn elsewhere() -> String {
+    match runner::labs_elsewhere().unwrap_or(0) {
+        0 => String::new(),
+        1 => ", except for one in another container, where its commands must run".to_owned(),
+        more => format!(", except for {more} in other containers, where their commands must run"),
+    }
 }
 
 /// All labs that this user may access.

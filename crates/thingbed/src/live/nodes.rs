@@ -1,6 +1,6 @@
 //! Commands for nodes: list, fault injection, scale-up, limits.
 
-use super::{all, find, pairs, table};
+use super::{all, elsewhere, find, pairs, table};
 use crate::arguments::{self, Clone, Labs, Nodes, Ps, Set};
 use crate::{Status, complain, remark, say};
 use experiment::PlannedFaultKind;
@@ -32,7 +32,7 @@ pub fn labs(arguments: &Labs) -> Result<Status, String> {
         })
         .collect();
     match rows.is_empty() {
-        true => remark("no lab is running on this machine"),
+        true => remark(format_args!("no lab is running on this machine{}", elsewhere())),
         false => say(table(&["NAME", "PROCESS", "KIND", "NODES", "UP FOR", "FOLDER"], 9, rows)),
     }
     Ok(Status::Fine)

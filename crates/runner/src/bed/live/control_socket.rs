@@ -64,9 +64,35 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest request, in bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// Path of the control socket of the tool's process `pid`.
-fn path_of(dir: &Path, pid: u32) -> PathBuf {
-    dir.join(format!("lab-{pid}.sock"))
+/// The process of a lab's tool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Door {
+    pid: u32,
+    /// The PID namespace of its id: containers can share the folder.
+    namespace: u64,
+}
+
+impl Door {
+    /// That of a process in this namespace.
+    fn of(pid: u32) -> Self {
+        Self { pid, namespace: lab::pid_namespace() }
+    }
+
+    /// Path of its control socket.
+    fn path(self, dir: &Path) -> PathBuf {
+        dir.join(format!("lab-{}-{:x}.sock", self.pid, self.namespace))
+    }
+
+    /// That of a control socket.
+    fn of_name(name: &str) -> Option<Self> {
+        let (pid, namespace) = name.strip_prefix("lab-")?.strip_suffix(".sock")?.split_once('-')?;
+        let namespace = u64::from_str_radix(namespace, 16).ok()?;
+        Some(Self { pid: pid.parse().ok()?, namespace })
+    }
+
+    fn is_here(self) -> bool {
+        self.namespace == lab::pid_namespace()
+    }
 }
 
 impl ControlSocket {
@@ -75,7 +101,7 @@ impl ControlSocket {
         inventory: &Shared,
         remote: Remote<Accounting>,
     ) -> io::Result<(Self, Requests)> {
-        let path = path_of(&lab::own_dir()?, std::process::id());
+        let path = Door::of(std::process::id()).path(&lab::own_dir()?);
         // A socket with this process id can only belong to a process that is gone.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
@@ -197,9 +223,22 @@ fn may(client: &UnixStream) -> bool {
 /// # Errors
 /// When the folder of control sockets cannot be read.
 pub fn labs() -> io::Result<Vec<u32>> {
-    let mut labs = doors()?;
-    labs.retain(|pid| UnixStream::connect(path_of(&lab::ledger_dir(), *pid)).is_ok());
-    Ok(labs)
+    let labs = doors()?.into_iter().filter(|door| door.is_here() && knock(*door).is_ok());
+    Ok(labs.map(|door| door.pid).collect())
+}
+
+/// The number of labs in other PID namespaces, such as other containers, whose process ids mean
+/// nothing here: a command for them could reach other processes.
+///
+/// # Errors
+/// When the folder of control sockets cannot be read.
+pub fn labs_elsewhere() -> io::Result<usize> {
+    let labs = doors()?.into_iter().filter(|door| !door.is_here() && knock(*door).is_ok());
+    Ok(labs.count())
+}
+
+fn knock(door: Door) -> io::Result<UnixStream> {
+    UnixStream::connect(door.path(&lab::ledger_dir()))
 }
 
 /// Removes the sockets of tools that are gone; returns their number.
@@ -207,25 +246,22 @@ pub fn labs() -> io::Result<Vec<u32>> {
 /// # Errors
 /// When the folder of control sockets cannot be read.
 pub fn forget() -> io::Result<usize> {
-    let dir = lab::ledger_dir();
-    let gone = |pid: &u32| {
-        let knock = UnixStream::connect(path_of(&dir, *pid));
-        // The file exists, but no process listens.
-        // Other errors, such as missing permission, say nothing about the process.
-        knock.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    // The file exists, but no process listens. Other errors, such as missing permission, say nothing
+    // about the process.
+    let gone = |door: &Door| {
+        knock(*door).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
-    let doors: Vec<u32> = doors()?.into_iter().filter(gone).collect();
-    Ok(doors.iter().filter(|pid| fs::remove_file(path_of(&dir, **pid)).is_ok()).count())
+    let gone = doors()?.into_iter().filter(gone);
+    Ok(gone.filter(|door| fs::remove_file(door.path(&lab::ledger_dir())).is_ok()).count())
 }
 
-fn doors() -> io::Result<Vec<u32>> {
+fn doors() -> io::Result<Vec<Door>> {
     let entries = match fs::read_dir(lab::ledger_dir()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let number = |name: String| name.strip_prefix("lab-")?.strip_suffix(".sock")?.parse().ok();
-    let mut doors: Vec<u32> = names.filter_map(number).collect();
+    let mut doors: Vec<Door> = names.filter_map(|name| Door::of_name(&name)).collect();
     doors.sort_unstable();
     Ok(doors)
 }
@@ -243,7 +279,7 @@ pub fn ask(pid: u32, request: &Request) -> io::Result<Reply> {
 /// # Errors
 /// See [`ask`].
 pub fn open(pid: u32, request: &Request) -> io::Result<(Reply, BufReader<UnixStream>)> {
-    let mut stream = UnixStream::connect(path_of(&lab::ledger_dir(), pid))?;
+    let mut stream = knock(Door::of(pid))?;
     // Longer than the lab tries to answer, so that its reason arrives.
     stream.set_read_timeout(Some(REQUEST_TIMEOUT + 2 * IO_TIMEOUT))?;
     writeln!(stream, "{}", serde_json::to_string(request)?)?;

@@ -13,7 +13,7 @@ mod scale_up;
 mod timeline;
 
 pub(crate) use control_socket::{ControlSocket, Pending, Requests};
-pub use control_socket::{ask, forget, labs, open};
+pub use control_socket::{ask, forget, labs, labs_elsewhere, open};
 pub(crate) use inventory::{Inventory, Shared};
 pub(crate) use links::ManualChange;
 pub(crate) use names::publish_names;
