@@ -72,6 +72,11 @@ dist: $(PACKAGE)/pytest
 try-dist:
 	packaging/try.py $(SUITES)
 
+# Does there what a new user does, and prints the time of each step (docs/results/newcomer.md).
+.PHONY: evidence-newcomer
+evidence-newcomer:
+	packaging/newcomer.py
+
 # A wheel of the Python package with the programs, and with the guest kernel if `make kernel` has built it. The programs
 # use libraries of this system: the wheel works on systems with the same ones. `make dist` builds one for others.
 .PHONY: wheel
