@@ -151,6 +151,21 @@ fn what_runs_in_real_time_is_refused_in_words() {
     bed.write("nat.yaml", &nat);
     let words = ["run", "nat.yaml", "--clock", "virtual"];
     bed.thingbed(&words).expect(2, &["nat: true", "answer in real time", "use --clock real"]);
+    // What failed before: they held the clock for five minutes, then failed.
+    let none = command("[\"true\"]");
+    let (head, _) = none.split_once("workloads:").unwrap();
+    for (workload, word) in [
+        (
+            "device: {on: a, resources: {r: {time: constant:1ms, mode: busy}}}",
+            "a resource of a device",
+        ),
+        ("device: {on: a, spin: true}", "a device has `spin: true`"),
+        ("probe: {name: p, on: a}", "the probe p has `mode: busy` (the default is both modes)"),
+    ] {
+        bed.write("busy.yaml", &format!("{head}workloads: [{workload}]\nduration: 1 s\n"));
+        let words = ["run", "busy.yaml", "--cpu", "1,infinite"];
+        bed.thingbed(&words).expect(2, &[word, "use a CPU of finite speed (--cpu 1), or"]);
+    }
     bed.write("e.yaml", &format!("clock: virtual\n{}", command("[\"true\"]")));
     let mut without = bed.command(&["run", "e.yaml"]);
     without.env("THINGBED_KERNEL", "/nonexistent");

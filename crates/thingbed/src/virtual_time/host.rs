@@ -98,7 +98,7 @@ pub(crate) fn finished(folder: &Path) -> Result<Finished, Error> {
 /// # Errors
 /// The reason and the fix.
 pub(crate) fn check(plan: &Plan, cpu: Cpu, tool: &Path) -> Result<(), Error> {
-    if let Some(text) = refusal(plan) {
+    if let Some(text) = refusal(plan, cpu) {
         return Err(Error::Clock(text));
     }
     engine(cpu, tool).map(drop)
