@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::root::Home;
 use crate::users::Users;
 use nix::errno::Errno;
+use nix::sys::stat::{SFlag, fstat};
 use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -138,7 +139,7 @@ fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     let (user, group) = (home.who.uid, home.who.gid);
     let (user, group) = ids.map_or((user, group), |ids| (ids.user(user), ids.group(group)));
     if (user, group) != (0, 0) {
-        for output in outputs {
+        for output in outputs.into_iter().filter(|output| is_own_file(output)) {
             // Many programs reopen /dev/stdout by name.
             let _ = nix::unistd::fchown(output, Some(user.into()), Some(group.into()));
         }
@@ -149,6 +150,14 @@ fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     let who = home.who.clone();
     // SAFETY: only system calls between fork and exec.
     unsafe { command.pre_exec(move || who.switch_user()) };
+}
+
+/// Whether a program's output is a file or a pipe: a device, such as /dev/null, is the machine's, and
+/// keeps its owner.
+fn is_own_file(output: &OwnedFd) -> bool {
+    let kind =
+        fstat(output).map_or(SFlag::S_IFCHR, |found| SFlag::from_bits_truncate(found.st_mode));
+    [SFlag::S_IFREG, SFlag::S_IFIFO].contains(&(kind & SFlag::S_IFMT))
 }
 
 /// Resets signals: exec keeps ignored and blocked signals, which programs do not expect. The fork

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::stat::{Mode, SFlag, fstat, mknod};
+use nix::sys::stat::{Mode, SFlag, fstat, major, mknod};
 use nix::unistd::{chdir, pivot_root};
 use std::fs;
 use std::io::Write;
@@ -247,18 +247,32 @@ fn make_dev(devices: &[(OwnedFd, PathBuf)], storage: u64, owner: Owner) -> Resul
     Ok(())
 }
 
-/// Creates a device of the host in the node's `/dev`: the same file, or, if the node has other
-/// users, another file for the same device, which belongs to the node's root.
+/// Major numbers of pseudo-terminals (Linux, Documentation/admin-guide/devices.txt).
+const PTY_SLAVES: std::ops::RangeInclusive<u64> = 136..=143;
+
+/// Creates a device of the host in the node's `/dev`: another file for the same device, which belongs
+/// to the node's root, so that the node cannot change who may use the host's file. The same file in a
+/// user namespace of an ordinary user, who cannot change that, and for a pseudo-terminal, which opens
+/// only where it was made.
 fn pass(device: &OwnedFd, path: &Path, owner: Owner) -> std::io::Result<()> {
-    if owner.user == 0 {
-        fs::write(path, b"")?;
-        let from = format!("/proc/self/fd/{}", device.as_raw_fd());
-        return Ok(mount(Some(from.as_str()), path, NONE, MsFlags::MS_BIND, NONE)?);
-    }
     let theirs = fstat(device)?;
-    mknod(path, SFlag::S_IFCHR, Mode::empty(), theirs.st_rdev)?;
-    chown(path, Some(owner.user), Some(owner.group))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(theirs.st_mode & 0o777))
+    let is_terminal = PTY_SLAVES.contains(&major(theirs.st_rdev)) && owner.user == 0;
+    let made = match is_terminal {
+        true => Err(Errno::EPERM),
+        false => mknod(path, SFlag::S_IFCHR, Mode::empty(), theirs.st_rdev),
+    };
+    match made {
+        Ok(()) => {
+            chown(path, Some(owner.user), Some(owner.group))?;
+            fs::set_permissions(path, fs::Permissions::from_mode(theirs.st_mode & 0o777))
+        }
+        Err(Errno::EPERM) => {
+            fs::write(path, b"")?;
+            let from = format!("/proc/self/fd/{}", device.as_raw_fd());
+            Ok(mount(Some(from.as_str()), path, NONE, MsFlags::MS_BIND, NONE)?)
+        }
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn link(to: &str, name: &str) -> Result<(), Failure> {

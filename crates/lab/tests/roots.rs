@@ -227,6 +227,33 @@ fn files_belong_to_the_users_of_the_node() {
     }
 }
 
+/// What failed before: root of a node changed the host's `/dev/null`, as did the start of a program of
+/// another user whose output it is.
+#[test]
+fn devices_of_the_host_keep_their_owner_and_mode() {
+    let Some(system) = system() else { return };
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let is = || {
+        let null = fs::metadata("/dev/null").unwrap();
+        [null.uid(), null.gid(), null.mode()]
+    };
+    let before = is();
+    let nodes = vec![setting(system.path(), "meter"), privileged(system.path())];
+    let lab = up(nodes).unwrap();
+    wait_in(&lab, 0);
+    assert_eq!(is(), before);
+    let line =
+        "busybox chown 7:7 /dev/null; busybox chmod 600 /dev/null; busybox stat -c %u:%a /dev/null";
+    let inside = says(&lab, 1, line);
+    let after = is();
+    // Before any assertion, so that the machine stays usable.
+    std::os::unix::fs::chown("/dev/null", Some(before[0]), Some(before[1])).unwrap();
+    fs::set_permissions("/dev/null", fs::Permissions::from_mode(before[2] & 0o777)).unwrap();
+    assert_eq!((inside.as_str(), after), ("7:600", before));
+}
+
 /// A descriptor of the host's folder that a program of the node has by mistake opens nothing more.
 #[test]
 fn a_leaked_descriptor_opens_no_file_of_the_host() {

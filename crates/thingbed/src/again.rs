@@ -1,6 +1,10 @@
-//! Builds the command that repeats invalid runs.
+//! Builds the commands that repeat runs which the machine disturbed.
 
+use crate::environment::current_exe;
+use crate::show::cells;
 use crate::sweep::Sweep;
+use crate::virtual_time;
+use experiment::Cpu;
 use std::path::Path;
 
 impl Sweep<'_> {
@@ -9,20 +13,12 @@ impl Sweep<'_> {
         // Not the words of this process: `--resume` or `--retry` may be among them already, and a
         // path with spaces would no longer be quoted.
         let run = self.arguments;
-        let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
+        let mut words = self.selection();
         let mut option = |name: &str, value: Option<String>| {
             if let Some(value) = value {
                 words.extend([format!("--{name}"), value]);
             }
         };
-        for only in &run.only {
-            option("only", Some(word_of(Path::new(only))));
-        }
-        for set in &run.settings.set {
-            option("set", Some(word_of(Path::new(set))));
-        }
-        option("repeat", run.repeat.map(|repeat| repeat.to_string()));
-        option("seed", run.seed.map(|seed| seed.to_string()));
         option("clock", run.clock.map(|clock| clock.to_string()));
         option(
             "cpu",
@@ -42,6 +38,46 @@ impl Sweep<'_> {
             words.extend(given.then(|| name.to_owned()));
         }
         words.join(" ")
+    }
+
+    /// The command line that runs the same cells in virtual time; none if a cell or this machine
+    /// does not support it.
+    pub(crate) fn in_virtual_time(&self) -> Option<String> {
+        let (tool, cells) = (current_exe(), cells(self.experiment, &self.arguments.only).ok()?);
+        let works = |cpu: &Cpu| {
+            cells.iter().all(|cell| {
+                let plan = self.experiment.plan(cell, 0, self.seed);
+                plan.is_ok_and(|plan| virtual_time::check(&plan, *cpu, &tool).is_ok())
+            })
+        };
+        let mut words = self.selection();
+        words.extend(match Cpu::Infinite {
+            cpu if works(&cpu) => ["--clock".to_owned(), "virtual".to_owned()],
+            _ => {
+                let cpu = "1".parse().ok().filter(works)?;
+                ["--cpu".to_owned(), cpu.to_string()]
+            }
+        });
+        Some(words.join(" "))
+    }
+
+    /// The words that select the file, its settings and cells.
+    fn selection(&self) -> Vec<String> {
+        let run = self.arguments;
+        let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
+        for (name, values) in [("--only", &run.only), ("--set", &run.settings.set)] {
+            for value in values {
+                words.extend([name.to_owned(), word_of(Path::new(value))]);
+            }
+        }
+        let numbers = [
+            ("--repeat", run.repeat.map(|n| n.to_string())),
+            ("--seed", run.seed.map(|n| n.to_string())),
+        ];
+        for (name, number) in numbers {
+            words.extend(number.into_iter().flat_map(|number| [name.to_owned(), number]));
+        }
+        words
     }
 }
 

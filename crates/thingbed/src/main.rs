@@ -116,6 +116,13 @@ fn main() -> ExitCode {
         Command::Task { folder, run } => slurm::task(&folder, &run),
         Command::GuestCell { request } => virtual_time::cell(&request),
     };
+    let status = match output::lost() {
+        Some(error) => {
+            complain(format_args!("could not write standard output: {error}"));
+            status.max(Status::Failed)
+        }
+        None => status,
+    };
     ExitCode::from(status as u8)
 }
 

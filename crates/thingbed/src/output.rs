@@ -1,16 +1,33 @@
 //! What commands print.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::OnceLock;
 
-/// Prints a result to standard output. A closed pipe, as with `head`, is not an error.
+/// Why a result could not be printed.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints a result to standard output. A closed pipe, as with `head`, is not an error; others are in
+/// [`lost`].
 pub(crate) fn say(text: impl std::fmt::Display) {
-    // No `println!`: it panics when the pipe is closed.
-    let _ = writeln!(std::io::stdout(), "{}", printable(&text.to_string()));
+    print(&printable(&text.to_string()));
 }
 
 /// As [`say`], for a text with colours.
 pub(crate) fn say_styled(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout(), "{}", with_colours(&text.to_string()));
+    print(&with_colours(&text.to_string()));
+}
+
+fn print(text: &str) {
+    // No `println!`: it panics when the pipe is closed.
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => drop(LOST.set(error)),
+        _ => {}
+    }
+}
+
+/// Why a part of the results could not be printed, for example because the disk is full.
+pub(crate) fn lost() -> Option<&'static io::Error> {
+    LOST.get()
 }
 
 /// `text` as by [`printable`], but with the escape sequences that set colours and weights.

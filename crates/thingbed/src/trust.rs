@@ -23,8 +23,14 @@ impl Trust {
     }
 
     /// Advice for the user if the machine disturbed runs: what happened and the fix. `again` is the
-    /// command that repeats the invalid runs, `page` the path of the report.
-    pub fn advice(&self, again: &str, page: &str) -> Option<String> {
+    /// command that repeats the invalid runs, `in_virtual_time` one for virtual time, if that works,
+    /// and `page` the path of the report.
+    pub fn advice(
+        &self,
+        again: &str,
+        in_virtual_time: impl FnOnce() -> Option<String>,
+        page: &str,
+    ) -> Option<String> {
         if self.busy == 0 {
             return None;
         }
@@ -33,9 +39,16 @@ impl Trust {
             (busy, runs) if busy == runs => format!("all {runs} runs"),
             (busy, runs) => format!("{busy} of {runs} runs"),
         };
+        let close = match in_virtual_time() {
+            Some(command) => format!(
+                "In virtual time, a busy machine changes no figure:\n  {command}\nFor real time, \
+                 close"
+            ),
+            None => "Close".to_owned(),
+        };
         Some(format!(
             "This machine was too busy during {runs}, so those results may show the machine \
-             instead of your system; {page} marks them as invalid. Close other programs, or use a \
+             instead of your system; {page} marks them as invalid. {close} other programs, or use a \
              machine with more CPUs, then repeat only the invalid runs:\n  {again}"
         ))
     }
@@ -57,11 +70,14 @@ mod tests {
         let mut trust = Trust::default();
         trust.add(&summary("suspect", "CPU steal"));
         trust.add(&summary("invalid", "links outside tolerance"));
-        assert_eq!(trust.advice("again", "page"), None);
+        assert_eq!(trust.advice("again", || None, "page"), None);
         trust.add(&summary("invalid", "seconds with saturated CPUs"));
-        let advice = trust.advice("thingbed run e.yaml", "runs/e/report.html").unwrap();
+        let advice = trust.advice("thingbed run e.yaml", || None, "runs/e/report.html").unwrap();
         assert!(advice.contains("during 1 of 3 runs"), "{advice}");
         assert!(advice.contains("runs/e/report.html"), "{advice}");
         assert!(advice.ends_with("thingbed run e.yaml"), "{advice}");
+        let both = trust.advice("again", || Some("thingbed run e.yaml --clock virtual".into()), "");
+        let text = "no figure:\n  thingbed run e.yaml --clock virtual\nFor real time, close other";
+        assert!(both.is_some_and(|both| both.contains(text)));
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Bed, comparison, figure, has, is_root};
+use common::{Bed, CommandOutput, comparison, figure, has, is_root};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -290,5 +290,18 @@ fn a_reader_that_has_gone_is_no_error() {
     for command in ["plan e.yaml", "plan e.yaml --json", "schema", "doctor"] {
         let answer = sh(&bed, &format!("{tool} {command} | head -n 1"));
         assert_eq!(answer.expect(0, &[]).err, "", "{command}");
+    }
+}
+
+/// What failed before: the exit status was 0, and the end of the results missing.
+#[test]
+fn results_that_cannot_be_printed_are_a_failure() {
+    let bed = Bed::new();
+    bed.write("e.yaml", "experiment: e\nnodes: {a: {}}\nduration: 1 s\n");
+    for words in [&["check", "e.yaml"][..], &["profiles"], &["schema"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = bed.command(words);
+        let output = CommandOutput::of(command.stdout(full).output().unwrap());
+        output.expect(1, &["error: could not write standard output: No space left on device"]);
     }
 }

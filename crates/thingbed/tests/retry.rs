@@ -48,6 +48,26 @@ fn the_command_that_repeats_keeps_the_options() {
 }
 
 #[test]
+fn a_busy_machine_is_advised_to_use_virtual_time() {
+    let bed = Bed::new();
+    bed.write("e.yaml", TOO_FAST);
+    let mut command = bed.command(&["run", "e.yaml", "--seed", "5"]);
+    // Only that there is a kernel counts for the advice.
+    command.env("THINGBED_KERNEL", "/bin/true");
+    let line = "thingbed run e.yaml --seed 5 --clock virtual\nFor real time, close other programs";
+    let answer = CommandOutput::of(command.output().unwrap());
+    let answer = answer.expect(3, &["a busy machine changes no figure", line]);
+    let (line, _) = again(&bed, &answer);
+    assert!(line.contains("--retry 3"), "{line}");
+    // Where a cell cannot run in virtual time, that is no advice.
+    bed.write("e.yaml", &TOO_FAST.replace("check: false", "spin: true"));
+    let mut command = bed.command(&["run", "e.yaml"]);
+    command.env("THINGBED_KERNEL", "/bin/true").env("THINGBED_QEMU_KERNEL", "/nonexistent");
+    let answer = CommandOutput::of(command.output().unwrap()).expect(3, &["the invalid runs"]);
+    assert!(!answer.err.contains("In virtual time"), "{}", answer.err);
+}
+
+#[test]
 fn invalid_runs_are_repeated_and_kept() {
     let bed = Bed::new();
     bed.write("e.yaml", TOO_FAST);

@@ -360,7 +360,7 @@ impl Sweep<'_> {
         let mut trust = Trust::default();
         summaries.iter().for_each(|summary| trust.add(summary));
         let (again, page) = (self.again(), page.display().to_string());
-        let advice = trust.advice(&again, &page);
+        let advice = trust.advice(&again, || self.in_virtual_time(), &page);
         let advice = match self.arguments.clock(self.experiment) {
             Clock::Real => advice,
             // A repeated run would have the same verdict.
