@@ -47,7 +47,8 @@ function draw(state) {
     charts[pair[0]].setOption({
       animation: false, grid: { left: 6, right: 12, top: 10, bottom: 4, containLabel: true },
       xAxis: { type: "value", min: "dataMin", max: "dataMax", axisLabel: { color: soft, formatter: clock }, axisLine: { lineStyle: { color: soft } }, splitLine: { show: false }, splitNumber: 4 },
-      yAxis: { type: "value", min: 0, splitNumber: 3, axisLabel: { color: soft }, splitLine: { lineStyle: { color: line } } },
+      // No loss is above 100 %; null leaves the end to the chart.
+      yAxis: { type: "value", min: 0, max: pair[0] === "loss" ? function (extent) { return extent.max > 80 ? 100 : null; } : null, splitNumber: 3, axisLabel: { color: soft }, splitLine: { lineStyle: { color: line } } },
       series: top.map(function (name, place) {
         return { type: "line", name: name, showSymbol: past[name].length < 2, symbolSize: 4, silent: true,
                  data: past[name].map(function (point) { return [point[0], point[1][pair[1]] === null ? "-" : point[1][pair[1]]]; }),

@@ -58,11 +58,12 @@ function panel(link) {
     input.max = slider.most;
     input.dataset.key = slider.key;
     input.setAttribute("aria-label", slider.label + ", " + link.network + ", " + way);
-    var show = function () {
-      output.textContent = slider.text(slider.value(Number(input.value)));
+    // The link's value is shown as it is, also between two positions.
+    var show = function (value) {
+      output.textContent = slider.text(value === undefined ? slider.value(Number(input.value)) : value);
       input.setAttribute("aria-valuetext", output.textContent);
     };
-    input.addEventListener("input", function () { input.touched = Date.now(); show(); });
+    input.addEventListener("input", function () { input.touched = Date.now(); show(undefined); });
     input.addEventListener("change", function () {
       input.touched = Date.now();
       var value = slider.value(Number(input.value));
@@ -94,8 +95,9 @@ function panel(link) {
     inputs.forEach(function (one) {
       // Not while the user moves it.
       if (one[1].touched && Date.now() - one[1].touched < 2500) return;
-      one[1].value = Math.round(one[0].at(one[0].read(link.now[one[0].key])));
-      one[2]();
+      var value = one[0].read(link.now[one[0].key]);
+      one[1].value = Math.round(one[0].at(value));
+      one[2](value === null ? null : Number(value.toPrecision(4)));
     });
     var settings = Object.keys(link.now).filter(function (name) { return link.now[name] !== null; });
     now.textContent = (link.down ? "Link is down. " : "") + settings.map(function (name) {

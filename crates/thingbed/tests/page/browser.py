@@ -71,6 +71,10 @@ def watch(browser):
     other.fill("colour=red")
     other.press("Enter")
     expect(one.get_by_role("alert")).to_contain_text("unknown key `colour`")
+    # Between two positions of the slider.
+    other.fill("delay=33 ms")
+    other.press("Enter")
+    expect(slider).to_have_attribute("aria-valuetext", "33 ms")
     other.fill("jitter=3 ms")
     other.press("Enter")
     expect(one.locator("#links fieldset .now").first).to_contain_text("jitter")
