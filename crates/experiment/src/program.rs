@@ -15,6 +15,9 @@ pub struct Program {
     pub env: IndexMap<String, String>,
     /// Readiness condition. `None`: ready as soon as it has started.
     pub ready: Option<Ready>,
+    /// Nodes whose programs must be ready before it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
     /// Values to find in its output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<ProgramMetric>,

@@ -149,3 +149,24 @@ fn a_server_in_the_background_serves_and_ends_with_the_run() {
         assert_eq!(fs::read_to_string(log).unwrap(), "a reading\n\n");
     }
 }
+
+/// A client that ends if its server is not there. In virtual time, in which both always start in the
+/// same order.
+#[test]
+fn a_client_starts_after_its_server() {
+    let bed = Bed::new();
+    let text = "experiment: order
+clock: virtual
+nodes:
+  client: {run: [sh, -c, 'test -e there && echo found && exec sleep 1000'], AFTER}
+  server: {run: [sh, -c, 'sleep 1; touch there; echo begun; exec sleep 1000'], ready: {log: begun}}
+networks: {n: {attach: [client, server], subnet: 10.0.0.0/24}}
+duration: 1 s
+";
+    bed.write("e.yaml", &text.replace(", AFTER", ""));
+    bed.thingbed(&["run", "e.yaml", "-q"]).expect(1, &["client ended with status 1"]);
+    bed.write("e.yaml", &text.replace("AFTER", "after: server"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).expect(0, &["VALID"]);
+    let log = bed.sweep("order").join("programs/client.run.out");
+    assert_eq!(fs::read_to_string(log).unwrap(), "found\n");
+}

@@ -639,6 +639,10 @@ class Group(Part):
     address: Literal["planned", "dhcp"] | Axis | None = None
     """Source of the addresses: `planned`, by the lab, or `dhcp`, by a DHCP client on networks
     with `dhcp`. Default: `planned`."""
+    after: Text | Sequence[Text] | None = None
+    """Nodes whose programs must be ready before this node's program starts. Values: name of a
+    group or node, or list of names. Default: none, the programs of all nodes start
+    together."""
     board: Board | Axis | None = None
     """Board that a node models. Adds joules per message and battery life in days to the
     results. Values: name of a board such as `nrf52840`, or its power profile."""

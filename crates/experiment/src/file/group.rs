@@ -76,6 +76,9 @@ pub(crate) struct Group {
     /// Readiness check of `run`: other programs start when it is ready. Default: ready when
     /// started; a machine, when all steps of `console` are done.
     pub ready: Option<At<Ready>>,
+    /// Nodes whose programs must be ready before this node's program starts. Values: name of a
+    /// group or node, or list of names. Default: none, the programs of all nodes start together.
+    pub after: Option<At<OneOrMore<At<String>>>>,
     /// Values of `run` that become figures, by name.
     pub metrics: Option<Named<Metric>>,
     /// What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end
@@ -111,6 +114,7 @@ impl Read for Group {
             console: fields.optional("console"),
             env: fields.optional("env"),
             ready: fields.optional("ready"),
+            after: fields.optional("after"),
             metrics: fields.optional("metrics"),
             expect: fields.optional("expect"),
         };

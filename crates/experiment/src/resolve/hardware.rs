@@ -67,7 +67,7 @@ fn check_external(
                                                     `eth1`",
         ));
     }
-    let own: [(&str, Option<Place>); 13] = [
+    let own: [(&str, Option<Place>); 14] = [
         ("count", group.count.as_ref().filter(|count| count.value > 1).map(|at| at.place)),
         ("run", group.run.as_ref().map(|at| at.place)),
         ("root", group.root.as_ref().map(|at| at.place)),
@@ -75,6 +75,7 @@ fn check_external(
         ("clock_offset", group.clock_offset.as_ref().map(|at| at.place)),
         ("address", group.address.as_ref().map(|at| at.place)),
         ("ready", group.ready.as_ref().map(|at| at.place)),
+        ("after", group.after.as_ref().map(|at| at.place)),
         ("limits", group.limits.as_ref().map(|_| interface.place)),
         ("forward", group.forward.as_ref().map(|at| at.place)),
         ("routes", group.routes.as_ref().map(|at| at.place)),

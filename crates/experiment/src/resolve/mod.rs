@@ -1,5 +1,6 @@
 //! Resolves a file to the plan of one cell, with all checks.
 
+mod after;
 mod board;
 mod boundary;
 mod capture;
@@ -62,6 +63,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     services::check(file, &networks, sink);
     hardware::check(file, &nodes, &networks, sink);
     machine::check(file, &nodes, &networks, base, sink);
+    after::check(&nodes, sink);
     let duration = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);

@@ -9,7 +9,7 @@ use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{
-    boundary, cores, hardware, machine, metrics, program_check, routes, services,
+    after, boundary, cores, hardware, machine, metrics, program_check, routes, services,
 };
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) fn planned(
     for group in nodes.counts.keys() {
         let typed = nodes.groups.and_then(|groups| groups.get(group));
         let limits = PlannedLimits { cpu: nodes.cpus.get(group).copied(), ..limits(typed) };
-        let program = nodes.groups.and_then(|groups| program(groups.get(group)?));
+        let program = nodes.groups.and_then(|groups| program(groups.get(group)?, nodes));
         let typed = nodes.groups.and_then(|groups| groups.get(group));
         let address = typed.and_then(|typed| typed.address.as_ref());
         let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
@@ -101,10 +101,15 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
 }
 
 /// The `run` program of a group's nodes.
-fn program(group: &Group) -> Option<Program> {
-    // `ready`, `env` and `metrics` without `run` apply to the image's program.
-    let more = group.ready.is_some() || group.env.is_some() || group.metrics.is_some();
-    let of_image = group.root.is_some() && more;
+fn program(group: &Group, nodes: &Nodes<'_>) -> Option<Program> {
+    // Without `run`, they apply to the image's program.
+    let more = [
+        group.ready.is_some(),
+        group.env.is_some(),
+        group.metrics.is_some(),
+        group.after.is_some(),
+    ];
+    let of_image = group.root.is_some() && more.contains(&true);
     let run = match &group.run {
         Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
         None if of_image || machine::is_one(group) => Vec::new(),
@@ -125,5 +130,5 @@ fn program(group: &Group) -> Option<Program> {
     // Problems of these were reported with the group and would appear twice.
     let metrics = metrics::of(&group.metrics, &mut Sink::default());
     let check = program_check::of(&group.expect, &mut Sink::default());
-    Some(Program { run, env, ready, metrics, check })
+    Some(Program { run, env, ready, after: after::of(group, nodes), metrics, check })
 }

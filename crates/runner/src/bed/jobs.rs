@@ -80,6 +80,8 @@ pub(crate) struct Job {
     pub received: Option<u64>,
     /// When a node's own program counts as ready.
     pub ready: Option<Ready>,
+    /// The nodes whose own programs must be ready before it starts.
+    pub after: Vec<usize>,
     /// Whether it was started.
     pub is_started: bool,
     /// Whether a fault or a user stopped it.
@@ -207,6 +209,9 @@ pub(crate) fn own_programs(
         job.env = variables(plan, &planned.name, own, dir);
         job.output_limit = planned.limits.output;
         job.ready = program.and_then(|program| program.ready.clone());
+        // A clone's are not among these: they are ready already.
+        let place = |name: &String| nodes.iter().position(|node| node.name == *name);
+        job.after = program.iter().flat_map(|program| &program.after).filter_map(place).collect();
         job.check = program.map(|program| program.check.clone()).unwrap_or_default();
         let check = &job.check;
         job.has_steps = planned.machine.as_ref().is_some_and(|machine| !machine.steps.is_empty());
@@ -261,6 +266,7 @@ impl Job {
             progress: (0, 0),
             received: None,
             ready: None,
+            after: Vec::new(),
             is_started: false,
             asked_to_end: false,
             has_steps: false,

@@ -108,8 +108,8 @@ impl<'a, B: Environment> Controller<'a, B> {
         loop {
             let starting = self.jobs.iter().filter(|job| waits(job) && job.is_started).count();
             for _ in starting..most {
-                let Some(id) = coming.pop() else { break };
-                self.start(id)?;
+                let Some(at) = coming.iter().rposition(|id| !self.is_blocked(*id)) else { break };
+                self.start(coming.remove(at))?;
             }
             self.look()?;
             for job in self.jobs.iter_mut().filter(|job| waits(job)) {
@@ -130,6 +130,14 @@ impl<'a, B: Environment> Controller<'a, B> {
         }
     }
 
+    /// Whether a program waits for others that are not ready.
+    fn is_blocked(&self, id: usize) -> bool {
+        let after = &self.jobs[id].after;
+        let awaited = |job: &Job| job.role == Role::Node && after.contains(&job.node);
+        !after.is_empty()
+            && self.jobs.iter().any(|job| awaited(job) && job.state == State::Starting)
+    }
+
     /// Starts a program, unless its node was destroyed before.
     fn start(&mut self, id: usize) -> Result<(), Error> {
         let job = &mut self.jobs[id];
@@ -143,9 +151,12 @@ impl<'a, B: Environment> Controller<'a, B> {
     /// The error that names the programs which still wait.
     fn not_ready(&self, limit: Span, waits: impl Fn(&Job) -> bool) -> Error {
         let missing = || self.jobs.iter().filter(|job| waits(job));
-        let names: Vec<_> = missing().take(3).map(|job| job.name.as_str()).collect();
+        // Those that wait for others are not the reason.
+        let reasons = || missing().filter(|job| job.is_started);
+        let names: Vec<_> = reasons().take(3).map(|job| job.name.as_str()).collect();
         let more = if missing().count() > names.len() { ", ..." } else { "" };
-        let first = self.jobs.iter().position(&waits).unwrap_or_default();
+        let first = self.jobs.iter().position(|job| waits(job) && job.is_started);
+        let first = first.unwrap_or_default();
         Error::NotReady {
             missing: missing().count(),
             all: self.jobs.len(),

@@ -45,6 +45,45 @@ fn services_start_first_and_stop_last() {
     });
 }
 
+#[test]
+fn a_program_starts_when_those_that_it_waits_for_are_ready() {
+    let node = |node, after: &[usize]| Job { after: after.to_vec(), ..job(node, Role::Node) };
+    let ready = || Behaviour { found_ready: S / 2, ..Behaviour::default() };
+    // One that ends is no longer waited for.
+    let ends = Behaviour {
+        ends: Some((S, Exit::Status(0))),
+        found_ready: Span::from_s(1000),
+        ..Behaviour::default()
+    };
+    let setup = Job { may_end: true, ..node(3, &[]) };
+    let jobs = vec![node(0, &[2, 3]), node(1, &[]), node(2, &[1]), setup];
+    with(vec![ready(), ready(), ready(), ends], jobs, &[], |controller| {
+        controller.set_up(LIMIT).unwrap();
+        let start = |id| {
+            let found = controller.bed.deeds.iter().find(|(_, deed)| *deed == Deed::Started(id));
+            found.unwrap().0
+        };
+        let [first, second, third, fourth] = [1, 3, 2, 0].map(start);
+        assert!(first == second, "nothing to wait for");
+        assert!(third >= first + S / 2 && fourth >= third + S / 2 && fourth >= second + S);
+    });
+}
+
+#[test]
+fn of_programs_that_are_not_ready_those_that_others_wait_for_are_named() {
+    let never = Behaviour { found_ready: Span::from_s(1000), ..Behaviour::default() };
+    let waits = Job { after: vec![1], ..job(0, Role::Node) };
+    with(vec![ready(), never], vec![waits, job(1, Role::Node)], &[], |controller| {
+        match controller.set_up(LIMIT) {
+            Err(Error::NotReady { missing, names, .. }) => {
+                assert_eq!((missing, names.starts_with("n-1, ...")), (2, true), "{names}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(controller.bed.deeds(|deed| *deed == Deed::Started(0)), []);
+    });
+}
+
 /// A server's socket does not hold the questions of hundreds of clients.
 #[test]
 fn not_all_clients_ask_at_once() {
