@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use units::{Instant, Span};
-use writer::{Stored, write, write_or_give_up};
+use writer::{BEGINS, ENDS, Record, Stored, write, write_or_give_up};
 
 /// Why a capture is incomplete.
 #[derive(Debug, thiserror::Error)]
@@ -30,19 +30,6 @@ use writer::{Stored, write, write_or_give_up};
 pub struct CaptureError {
     path: PathBuf,
     why: String,
-}
-
-/// An entry of the writer's queue.
-enum Record {
-    Frame {
-        interface: u32,
-        inbound: bool,
-        at: Instant,
-        length: u32,
-        frame: Vec<u8>,
-    },
-    /// A comment, and the time from which it applies.
-    Event(Instant, String),
 }
 
 /// Selects what a capture keeps; by default everything.
@@ -76,10 +63,6 @@ pub struct Written {
     /// endpoint; `None` for links that were not captured completely.
     pub bytes: Vec<Vec<Option<[u64; 2]>>>,
 }
-
-/// Comments at the begin and end of the measurement.
-const BEGINS: &str = "measuring begins";
-const ENDS: &str = "measuring ends";
 
 /// Length of the queue to the writer thread, in frames: 8 MB of the smallest relevant ones.
 const QUEUE: usize = 65_536;

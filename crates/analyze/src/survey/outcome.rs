@@ -26,8 +26,7 @@ impl Survey<'_> {
         let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
         let mut points = self.options.points.iter().chain(ends);
         if let Some(missing) = points.find(|name| self.points.find(name).is_none()) {
-            let known = self.points.names().to_vec();
-            return Err(Error::NoPoint { missing: missing.clone(), known });
+            return Err(self.points.lacks(missing));
         }
         let mut flows = std::mem::take(&mut self.flows);
         let mut sums = Sums {

@@ -1,5 +1,6 @@
 //! The capture points of a capture, and their names.
 
+use crate::error::Error;
 use crate::figures::PointFigures;
 use crate::options::Options;
 use std::collections::HashMap;
@@ -105,6 +106,11 @@ impl Points {
         let point = &mut self.points[point];
         point.packets += 1;
         point.bytes += u64::from(length);
+    }
+
+    /// The error that no point has this name.
+    pub fn lacks(&self, name: &str) -> Error {
+        Error::NoPoint { missing: name.to_owned(), known: self.names.clone() }
     }
 
     /// A note on points that have a name in the capture and are called by their number.

@@ -1,6 +1,6 @@
 //! The thread that writes a capture.
 
-use super::{BEGINS, ENDS, Record, trim};
+use super::trim::trim;
 use crate::full_disk::{Auxiliary, FullDisk};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
@@ -10,6 +10,23 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 use units::Instant;
+
+/// An entry of the writer's queue.
+pub(super) enum Record {
+    Frame {
+        interface: u32,
+        inbound: bool,
+        at: Instant,
+        length: u32,
+        frame: Vec<u8>,
+    },
+    /// A comment, and the time from which it applies.
+    Event(Instant, String),
+}
+
+/// Comments at the begin and end of the measurement.
+pub(super) const BEGINS: &str = "measuring begins";
+pub(super) const ENDS: &str = "measuring ends";
 
 /// Bytes of the frames written during the measurement, by interface: sent and received. Counts
 /// whole frames, even if truncated in the file.
@@ -44,7 +61,7 @@ pub(super) fn write_or_give_up(
             disk.give_up(Auxiliary::Capture);
             // Frames that were still buffered are missing too, and may be all that are: those of
             // the file count. A capture that cannot be cut is still readable up to its last block.
-            let kept = trim::trim(path).unwrap_or(0);
+            let kept = trim(path).unwrap_or(0);
             let given_up = stored.taken.saturating_sub(kept);
             stored = Stored { given_up, ..Stored::default() };
         }
