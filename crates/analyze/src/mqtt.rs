@@ -221,6 +221,60 @@ mod tests {
     }
 
     #[test]
+    fn remaining_lengths_are_those_of_the_standard() {
+        // MQTT 3.1.1, table 2.4.
+        let table: [(&[u8], u64); 8] = [
+            (&[0x00], 0),
+            (&[0x7f], 127),
+            (&[0x80, 0x01], 128),
+            (&[0xff, 0x7f], 16_383),
+            (&[0x80, 0x80, 0x01], 16_384),
+            (&[0xff, 0xff, 0x7f], 2_097_151),
+            (&[0x80, 0x80, 0x80, 0x01], 2_097_152),
+            (&[0xff, 0xff, 0xff, 0x7f], 268_435_455),
+        ];
+        for (bytes, length) in table {
+            assert_eq!(variable(bytes), Some((length, bytes.len())));
+            assert_eq!(variable(&[bytes, &[9, 9]].concat()), Some((length, bytes.len())));
+            assert_eq!(variable(&bytes[..bytes.len() - 1]), None, "cut off");
+            let mut parser = Parser::new(Mqtt::new(), Mqtt::FIRST);
+            let mut messages = Messages::default();
+            // A SUBACK of this length, of which only the head is there, then a PINGREQ.
+            parser.take(Piece::Bytes(&[&[0x90][..], bytes].concat()), &mut messages);
+            parser.take(Piece::Missing(length), &mut messages);
+            parser.take(Piece::Bytes(b"\xc0\0"), &mut messages);
+            assert_eq!(
+                (messages.mqtt[9], messages.mqtt[12], messages.resyncs),
+                (1, 1, 0),
+                "{length}"
+            );
+        }
+        // Five bytes are malformed (2.2.3).
+        assert_eq!(variable(&[0xff, 0xff, 0xff, 0xff, 0x01]), None);
+        let mut messages = Messages::default();
+        let mut parser = Parser::new(Mqtt::new(), Mqtt::FIRST);
+        parser.take(Piece::Bytes(&[0x90, 0xff, 0xff, 0xff, 0xff, 0x01]), &mut messages);
+        assert_eq!(messages.all, 0);
+        assert!(messages.skipped > 0);
+    }
+
+    #[test]
+    fn first_bytes_are_valid_as_the_table_of_flags_says() {
+        // MQTT 3.1.1, table 2.2; AUTH is of version 5.
+        for first in 0..=255_u8 {
+            let flags = first & 15;
+            let valid = match first >> 4 {
+                0 => false,
+                // DUP, QoS 0 to 2, RETAIN.
+                3 => flags >> 1 & 3 < 3,
+                6 | 8 | 10 => flags == 0b0010,
+                _ => flags == 0,
+            };
+            assert_eq!(known(first), valid, "{first:#x}");
+        }
+    }
+
+    #[test]
     fn however_the_stream_was_cut() {
         let all = stream();
         assert!(Mqtt::begins(&all));

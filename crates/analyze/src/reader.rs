@@ -40,10 +40,6 @@ const INITIAL_ROOM: usize = 1 << 20;
 const MAX_BLOCK: usize = 16 << 20;
 /// The maximum number of capture points; a capture with more counts as damaged.
 const MAX_POINTS: usize = 65_536;
-/// The maximum length of a capture point's name, in bytes; a point with a longer one is called by its
-/// number. Linux limits names of interfaces to 15; pcapng allows 65,535, and each flow's row repeats it.
-const MAX_NAME: usize = 255;
-
 /// A capture point while reading.
 struct Point {
     number: usize,
@@ -165,7 +161,6 @@ fn take(
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
-            let name = name.filter(|name| name.len() <= MAX_NAME);
             let number = listener.point(name, link_type(interface.linktype.0));
             // Never 0, which would divide by zero below.
             let resolution = interface.ts_resolution().unwrap_or(1_000_000).max(1);

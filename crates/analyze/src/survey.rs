@@ -1,11 +1,12 @@
 //! The pass through a capture, packet by packet.
 
 mod outcome;
+mod points;
 
 use crate::coap;
 use crate::dissect::{Address, Parts, Tcp, What, dissect};
 use crate::error::Error;
-use crate::figures::{Analysis, FlowFigures, NodeFigures, PointFigures, TcpFigures};
+use crate::figures::{Analysis, FlowFigures, NodeFigures, TcpFigures};
 use crate::flow::{Flow, Key, Side, Sums};
 use crate::kinds::{Kind, Kinds};
 use crate::marks::{Mark, MarkCounts};
@@ -16,6 +17,7 @@ use crate::reader::{Direction, Listener, Packet, read};
 use crate::sequence::Connection;
 use crate::times::Distribution;
 use crate::unread::Tally;
+use points::Points;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
@@ -45,15 +47,7 @@ enum Endpoint {
 
 struct Survey<'a> {
     options: &'a Options,
-    points: Vec<PointFigures>,
-    names: Vec<String>,
-    links: Vec<u16>,
-    /// Whether the point is included in the results.
-    chosen: Vec<bool>,
-    /// Each point's node: the first point of the same node.
-    node_of: Vec<Option<usize>>,
-    by_name: HashMap<String, usize>,
-    by_node: HashMap<String, usize>,
+    points: Points,
     flows: Vec<Flow>,
     current: HashMap<Key, usize>,
     folded: Option<(u64, FlowFigures)>,
@@ -82,44 +76,26 @@ struct Survey<'a> {
 
 impl Listener for Survey<'_> {
     fn point(&mut self, name: Option<&str>, link: u16) -> usize {
-        let number = self.points.len();
-        let name = name.map_or_else(|| format!("interface {number}"), str::to_owned);
-        // A file of several sections names its interfaces in each of them.
-        if let Some(known) = self.by_name.get(&name).filter(|known| self.links[**known] == link) {
-            return *known;
-        }
-        let node = name.split_once(':').map(|(node, _)| node.to_owned());
-        self.node_of.push(node.map(|node| *self.by_node.entry(node).or_insert(number)));
-        let points = &self.options.points;
-        let between = self.options.between.as_ref();
-        let ends = between.is_some_and(|(from, to)| [from, to].contains(&&name));
-        // The ends of a path are needed even if `points` does not name them.
-        self.chosen.push(points.is_empty() || points.contains(&name) || ends);
-        self.links.push(link);
-        self.by_name.insert(name.clone(), number);
-        self.names.push(name.clone());
-        self.points.push(PointFigures { name, packets: 0, bytes: 0 });
-        if let Some((from, to)) = between {
-            let found = |name| self.by_name.get(name).copied();
-            if let (Some(from), Some(to)) = (found(from), found(to)) {
-                self.paths.restrict_to(from, to);
-            }
+        let number = self.points.add(name, link, self.options);
+        if let Some((from, to)) = &self.options.between
+            && let (Some(from), Some(to)) = (self.points.find(from), self.points.find(to))
+        {
+            self.paths.restrict_to(from, to);
         }
         number
     }
 
     fn packet(&mut self, packet: Packet<'_>) {
-        if !self.chosen[packet.point] {
+        if !self.points.is_chosen(packet.point) {
             return;
         }
         let length = packet.length;
         // Captures are not always in the order of time (decision 22).
         self.start = Some(self.start.unwrap_or(packet.at).min(packet.at));
         self.end = self.end.max(packet.at);
-        self.points[packet.point].packets += 1;
-        self.points[packet.point].bytes += u64::from(length);
+        self.points.count(packet.point, length);
         self.cut += u64::from((packet.data.len() as u32) < length);
-        let parts = dissect(self.links[packet.point], packet.data, length);
+        let parts = dissect(self.points.link(packet.point), packet.data, length);
         let sighting = Sighting {
             point: packet.point,
             at: packet.at,
@@ -175,13 +151,7 @@ impl<'a> Survey<'a> {
     fn new(options: &'a Options) -> Self {
         Self {
             options,
-            points: Vec::new(),
-            names: Vec::new(),
-            links: Vec::new(),
-            chosen: Vec::new(),
-            node_of: Vec::new(),
-            by_name: HashMap::new(),
-            by_node: HashMap::new(),
+            points: Points::default(),
             flows: Vec::new(),
             current: HashMap::new(),
             folded: None,
@@ -378,7 +348,7 @@ impl<'a> Survey<'a> {
             row.rx_packets += 1;
             row.rx_bytes += u64::from(packet.length);
         };
-        match (self.node_of[packet.point], packet.direction, parts.addresses) {
+        match (self.points.node_of(packet.point), packet.direction, parts.addresses) {
             (Some(node), Direction::Out, _) => sent(Endpoint::Node(node), self),
             (Some(node), Direction::In, _) => received(Endpoint::Node(node), self),
             // Without directions, the addresses say who sent and who received.

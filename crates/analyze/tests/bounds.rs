@@ -7,16 +7,23 @@ fn block(kind: u32, content: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &length.to_le_bytes(), content, &length.to_le_bytes()].concat()
 }
 
-/// A pcapng with one interface of this name, and one UDP packet of each of `flows` flows, 1 us apart.
-fn capture(name: &str, flows: u32) -> Vec<u8> {
-    let mut all =
-        block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat());
+fn section() -> Vec<u8> {
+    block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat())
+}
+
+/// An Ethernet interface of this name.
+fn interface(name: &str) -> Vec<u8> {
     let mut interface = vec![1, 0, 0, 0, 0, 0, 1, 0, 2, 0];
     interface.extend((name.len() as u16).to_le_bytes());
     interface.extend(name.as_bytes());
     interface.resize(interface.len().next_multiple_of(4), 0);
     interface.extend([0; 4]);
-    all.extend(block(1, &interface));
+    block(1, &interface)
+}
+
+/// A pcapng with one interface of this name, and one UDP packet of each of `flows` flows, 1 us apart.
+fn capture(name: &str, flows: u32) -> Vec<u8> {
+    let mut all = [section(), interface(name)].concat();
     for flow in 0..flows {
         let mut frame = vec![2; 12];
         frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
@@ -71,6 +78,31 @@ fn a_point_with_a_very_long_name_is_called_by_its_number() {
         (&long.points[0].name[..], &long.flows[0].point[..]),
         ("interface 0", "interface 0")
     );
-    let usual = "x".repeat(255);
-    assert_eq!(analysis(&capture(&usual, 2), 16).points[0].name, usual);
+    assert!(long.notes.iter().any(|note| note.starts_with("1 capture points")), "{:?}", long.notes);
+    let usual = analysis(&capture(&"x".repeat(255), 2), 16);
+    assert_eq!((&usual.points[0].name, usual.notes.len()), (&"x".repeat(255), 0));
+}
+
+/// 65,535 names of 255 B were kept four times each, and repeated in each row of nodes and flows.
+#[test]
+fn names_of_all_points_are_limited_together() {
+    let name = |number: usize| format!("{number:0>255}");
+    let many: Vec<u8> = (0..65_000).flat_map(|number| interface(&name(number))).collect();
+    let all = analysis(&[section(), many].concat(), 16);
+    assert_eq!(all.points.len(), 65_000, "no point is lost");
+    let bytes: usize = all.points.iter().map(|point| point.name.len()).sum();
+    assert!(bytes < 6 << 20, "{bytes}");
+    assert_eq!((&all.points[0].name, &all.points[64_999].name[..]), (&name(0), "interface 64999"));
+    assert!(all.notes.iter().any(|note| note.contains("called `interface`")), "{:?}", all.notes);
+}
+
+#[test]
+fn a_name_that_sections_repeat_counts_once() {
+    let sections = |interfaces: usize| -> Vec<u8> {
+        let name = |number: usize| format!("node-{number:0>200}:eth0");
+        let one = |number: usize| [section(), interface(&name(number % 4))].concat();
+        (0..interfaces).flat_map(one).collect()
+    };
+    let all = analysis(&sections(60_000), 16);
+    assert_eq!((all.points.len(), all.notes.len()), (4, 0), "{:?}", all.notes);
 }

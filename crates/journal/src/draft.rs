@@ -3,7 +3,13 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+/// The end of a draft's name.
+const DRAFT: &[u8] = b".draft";
+/// Longest name of a file, in bytes (NAME_MAX of Linux).
+const LONGEST: usize = 255;
 
 /// A file that is being written. It gets its name with [`Draft::commit`]; without that, it is
 /// removed.
@@ -18,15 +24,15 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates the file under a temporary name, `.NAME.draft` in the folder of `path`. Replaces the
-    /// draft of a killed process.
+    /// Creates the file under a temporary name, `.NAME.draft` in the folder of `path`; `NAME` without
+    /// its end if the whole would be longer than 255 B. Replaces the draft of a killed process.
     ///
     /// # Errors
     /// When it cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut name = OsString::from(".");
-        name.push(path.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-        name.push(".draft");
+        let own = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
+        let kept = own.len().min(LONGEST - DRAFT.len() - 1);
+        let name = OsString::from_vec([b".", &own[..kept], DRAFT].concat());
         let draft = path.with_file_name(name);
         // A rename would replace a device, e.g. /dev/null, or the target of a symbolic link.
         if fs::symlink_metadata(path).is_ok_and(|old| !old.is_file()) {
@@ -148,6 +154,19 @@ mod tests {
         write(&path, "whole").unwrap();
         assert_eq!(fs::read(&other).unwrap(), b"kept");
         assert_eq!(names(dir.path()), ["a", "other"]);
+    }
+
+    #[test]
+    fn the_longest_names_can_be_written() {
+        let dir = tempfile::tempdir().unwrap();
+        for length in [1, 247, 248, 249, 254, 255] {
+            let name = "n".repeat(length);
+            write(&dir.path().join(&name), "x").unwrap();
+            assert_eq!(names(dir.path()), [OsString::from(&name)], "{length}");
+            fs::remove_file(dir.path().join(&name)).unwrap();
+        }
+        assert!(write(&dir.path().join("n".repeat(256)), "x").is_err());
+        assert!(names(dir.path()).is_empty());
     }
 
     #[test]

@@ -3,29 +3,26 @@
 mod filter;
 mod libpcap;
 mod trim;
+mod writer;
 
 pub use filter::{Filter, FilterError};
 pub use libpcap::LIBPCAP;
 
-use crate::full_disk::{Auxiliary, FullDisk};
+use crate::full_disk::FullDisk;
 use engine::Place;
 use pcap_file::DataLink;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
 };
-use pcap_file::pcapng::blocks::opt_common::CommonOption;
-use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
-};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use units::{Instant, Span};
+use writer::{BEGINS, ENDS, Record, Stored, write, write_or_give_up};
 
 /// Why a capture is incomplete.
 #[derive(Debug, thiserror::Error)]
@@ -33,19 +30,6 @@ use units::{Instant, Span};
 pub struct CaptureError {
     path: PathBuf,
     why: String,
-}
-
-/// An entry of the writer's queue.
-enum Record {
-    Frame {
-        interface: u32,
-        inbound: bool,
-        at: Instant,
-        length: u32,
-        frame: Vec<u8>,
-    },
-    /// A comment, and the time from which it applies.
-    Event(Instant, String),
 }
 
 /// Selects what a capture keeps; by default everything.
@@ -68,18 +52,6 @@ impl Selection {
     }
 }
 
-/// Bytes of the frames written during the measurement, by interface: sent and received. Counts
-/// whole frames, even if truncated in the file.
-type Bytes = Vec<[u64; 2]>;
-
-/// What the writer stored.
-#[derive(Debug, Default)]
-struct Stored {
-    bytes: Bytes,
-    /// Number of frames that it did not write, because the disk was full.
-    given_up: u64,
-}
-
 /// Summary of a finished capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
@@ -92,14 +64,8 @@ pub struct Written {
     pub bytes: Vec<Vec<Option<[u64; 2]>>>,
 }
 
-/// Comments at the begin and end of the measurement.
-const BEGINS: &str = "measuring begins";
-const ENDS: &str = "measuring ends";
-
 /// Length of the queue to the writer thread, in frames: 8 MB of the smallest relevant ones.
 const QUEUE: usize = 65_536;
-/// Interval of flushes without frames.
-const IDLE: Duration = Duration::from_secs(1);
 /// Write buffer, in bytes.
 const ROOM: usize = 64 * 1024;
 
@@ -178,7 +144,10 @@ impl Capture {
         let thread = std::thread::Builder::new().name("capture".into());
         let work = move || match disk {
             Some(disk) => write_or_give_up(writer, &records, &disk, &file),
-            None => write(writer, &records, None),
+            None => {
+                let mut stored = Stored::default();
+                write(writer, &records, None, &mut stored).map(|()| stored)
+            }
         };
         let work = move || work().map_err(|error| CaptureError { path, why: error.to_string() });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
@@ -257,7 +226,7 @@ impl Capture {
     /// When writing failed at any time.
     pub fn end(mut self) -> Result<Written, CaptureError> {
         drop(self.sender.take());
-        let Stored { bytes, given_up } = match self.writer.take().map(JoinHandle::join) {
+        let Stored { bytes, given_up, .. } = match self.writer.take().map(JoinHandle::join) {
             Some(Ok(written)) => written?,
             _ => Stored::default(),
         };
@@ -275,10 +244,6 @@ impl Capture {
     }
 }
 
-/// Flags of a frame's direction (pcapng, section 4.3.1).
-const INBOUND: u32 = 1;
-const OUTBOUND: u32 = 2;
-
 /// The description block of one interface.
 fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
     InterfaceDescriptionBlock {
@@ -291,115 +256,13 @@ fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
     }
 }
 
-/// Writes a file until its disk is full; the file is readable up to there.
-fn write_or_give_up(
-    writer: PcapNgWriter<impl Write>,
-    records: &Receiver<Record>,
-    disk: &FullDisk,
-    path: &Path,
-) -> io::Result<Stored> {
-    let mut stored = match write(writer, records, Some(disk)) {
-        Err(error) if journal::is_full(&error) => {
-            disk.give_up(Auxiliary::Capture);
-            // A capture that cannot be cut is still readable up to its last block.
-            let _ = trim::trim(path);
-            Stored::default()
-        }
-        written => written?,
-    };
-    if disk.is_given_up(Auxiliary::Capture) {
-        // Takes them until the end of the run: otherwise they would count as missed because of a
-        // slow disk.
-        let frames = records.iter().filter(|record| matches!(record, Record::Frame { .. }));
-        stored.given_up += frames.count() as u64;
-    }
-    Ok(stored)
-}
-
-/// Writes records until there are no more, or until the capture is given up.
-fn write(
-    mut writer: PcapNgWriter<impl Write>,
-    records: &Receiver<Record>,
-    disk: Option<&FullDisk>,
-) -> io::Result<Stored> {
-    let is_over = || disk.is_some_and(|disk| disk.is_given_up(Auxiliary::Capture));
-    let (mut written, mut measuring) = (Bytes::new(), false);
-    // One offset for the whole file, so that differences between timestamps are exact.
-    let epoch = Duration::from(clock::realtime_offset());
-    // By time, latest first.
-    let mut events: Vec<(Instant, String)> = Vec::new();
-    while !is_over()
-        && let Some(record) = next(&mut writer, records)?
-    {
-        match record {
-            Record::Event(from, text) => {
-                // Comments arrive in the order of frames, so they mark the frames of the
-                // measurement exactly.
-                measuring = (measuring || text == BEGINS) && text != ENDS;
-                let place = events.partition_point(|(other, _)| *other > from);
-                events.insert(place, (from, text));
-            }
-            Record::Frame { interface, inbound, at, length, frame } => {
-                let flags = if inbound { INBOUND } else { OUTBOUND };
-                let begun = events.partition_point(|(from, _)| *from > at);
-                let comments = events.split_off(begun).into_iter().rev().map(|(_, text)| {
-                    EnhancedPacketOption::Common(CommonOption::Comment(text.into()))
-                });
-                let block = EnhancedPacketBlock {
-                    interface_id: interface,
-                    timestamp: epoch + Duration::from(at.since_start()),
-                    original_len: length,
-                    options: std::iter::once(EnhancedPacketOption::Flags(flags))
-                        .chain(comments)
-                        .collect(),
-                    data: frame.into(),
-                };
-                writer.write_pcapng_block(block).map_err(as_io)?;
-                if measuring {
-                    let place = interface as usize;
-                    // Bytes on the wire, even if only the begin of the frame is kept.
-                    written.resize(written.len().max(place + 1), [0; 2]);
-                    written[place][usize::from(inbound)] += u64::from(length);
-                }
-            }
-        }
-    }
-    writer.get_mut().flush()?;
-    Ok(Stored { bytes: written, given_up: 0 })
-}
-
-fn as_io(error: PcapNgWriteError) -> io::Error {
-    match error {
-        PcapNgWriteError::Io(error) => error,
-        other => io::Error::other(other.to_string()),
-    }
-}
-
-/// The next record. Flushes before it waits for one, so that live viewers see all frames.
-fn next(
-    writer: &mut PcapNgWriter<impl Write>,
-    records: &Receiver<Record>,
-) -> io::Result<Option<Record>> {
-    match records.try_recv() {
-        Ok(record) => Ok(Some(record)),
-        Err(TryRecvError::Disconnected) => Ok(None),
-        Err(TryRecvError::Empty) => loop {
-            writer.get_mut().flush()?;
-            match records.recv_timeout(IDLE) {
-                Ok(record) => return Ok(Some(record)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                // The sink may notice that its reader has disconnected.
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::full_disk::Auxiliary;
     use pcap_file::pcapng::{Block, PcapNgReader};
     use std::sync::Mutex;
+    use std::time::Duration;
 
     #[test]
     fn what_is_written_reads_back() {
@@ -537,6 +400,70 @@ mod tests {
         frame(&mut capture);
         let written = capture.end().unwrap();
         assert!(written.given_up >= 2 && written.missed == 0, "{written:?}");
+    }
+
+    /// A file on a disk that has this much room.
+    struct Disk {
+        file: File,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.room);
+            if taken == 0 && !bytes.is_empty() {
+                return Err(io::Error::from_raw_os_error(journal::FULL[0]));
+            }
+            self.room -= taken;
+            self.file.write(&bytes[..taken])
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Captures `FRAMES` frames to a disk of this room; returns the summary and the frames in the
+    /// file, and whether the capture was given up.
+    fn captured(path: &Path, room: usize) -> (Written, u64, bool) {
+        let disk = Arc::<FullDisk>::default();
+        let names = [vec!["a:eth0".to_owned()]];
+        let file = BufWriter::with_capacity(300, Disk { file: File::create(path).unwrap(), room });
+        let selection = Selection::default();
+        let begun = Capture::with(file, path, &names, selection, Some(disk.clone()));
+        let mut capture = begun.unwrap();
+        capture.measuring(Instant::START);
+        for frame in 0..FRAMES {
+            let place = Place { segment: 0, endpoint: 0 };
+            capture.frame(place, false, &[7; 60], Instant::from_ns(frame));
+        }
+        let written = capture.end().unwrap();
+        let bytes = std::fs::read(path).unwrap();
+        let mut frames = 0;
+        if !bytes.is_empty() {
+            let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+            while let Some(block) = reader.next_block() {
+                frames += u64::from(matches!(block.unwrap().0, Block::EnhancedPacket(_)));
+            }
+        }
+        (written, frames, disk.is_given_up(Auxiliary::Capture))
+    }
+
+    const FRAMES: u64 = 12;
+
+    #[test]
+    fn each_frame_is_in_the_file_or_counted_wherever_the_disk_is_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.pcapng");
+        let whole = captured(&path, usize::MAX);
+        assert_eq!((whole.0.given_up, whole.1, whole.2), (0, FRAMES, false));
+        let length = path.metadata().unwrap().len() as usize;
+        // Each place of a block, and each of the last bytes.
+        for room in (0..length).step_by(37).chain(length - 20..length) {
+            let (written, frames, is_given_up) = captured(&path, room);
+            assert_eq!((written.given_up + frames, written.missed), (FRAMES, 0), "room {room}");
+            assert!(written.given_up > 0 && is_given_up, "room {room} of {length}");
+        }
+        assert!(!captured(&path, length).2, "the last byte fits");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Compares two builds: the same runs, figure by figure.
 
-use crate::format::number;
+use crate::format::{number, plain};
 use crate::{Cell, Run, Status, Sweep};
 use record::Clock;
 use serde::Serialize;
@@ -108,7 +108,8 @@ pub fn compare_builds(old: &Sweep, new: &Sweep, all: bool) -> Result<Builds, Str
         // Reported separately: a pair that is left out would hide a build that crashes (decision
         // 88).
         if is == Status::Failed && was != Status::Failed {
-            newly_failed.push(format!("{} {}", before.summary.cell.label(), after.summary.repeat));
+            let run = format!("{} {}", before.summary.cell.label(), after.summary.repeat);
+            newly_failed.push(plain(&run));
         }
         // Invalid runs are about the machine, failed ones have sent something else.
         if was.max(is) > Status::Suspect {
@@ -154,7 +155,7 @@ pub fn compare_builds(old: &Sweep, new: &Sweep, all: bool) -> Result<Builds, Str
         );
     }
     let cells = cells.into_iter().map(|(cell, pairs)| CellDifferences {
-        cell: cell.label(),
+        cell: plain(&cell.label()),
         figures: differences(&pairs, all),
     });
     Ok(Builds { exact, cells: cells.collect(), newly_failed, notes })
@@ -253,7 +254,7 @@ fn difference(figure: &str, name: String, values: &[[f64; 2]]) -> Difference {
         figure: figure.to_owned(),
         // A main figure has a short name; the name of any other is its path.
         main: name != figure,
-        name,
+        name: plain(&name),
         old,
         new,
         difference,
@@ -272,14 +273,15 @@ fn quantile(degrees: usize) -> f64 {
 
 impl Difference {
     /// Whether the change is more than `percent` either way, beyond chance: its whole interval is.
+    /// From 0, each change beyond chance is.
     pub fn exceeds(&self, percent: f64) -> bool {
         // A single repeat has no interval: its change counts as it is, which is exact in virtual
         // time.
         let ends = self.percent_interval.or(self.percent.map(|change| [change; 2]));
         match ends {
             Some([low, high]) => low > percent || high < -percent,
-            // From 0 to something is more than any share.
-            None => self.difference != 0.0,
+            // From 0 to something is more than any share, unless it is chance.
+            None => self.significant.unwrap_or(self.difference != 0.0),
         }
     }
 
@@ -407,6 +409,43 @@ mod tests {
         assert!(appeared.exceeds(1e9));
         let tested = [same, more, sure, appeared].map(|d| d.significant);
         assert_eq!(tested, [Some(false), Some(false), Some(true), None]);
+    }
+
+    #[test]
+    fn from_zero_a_change_counts_only_beyond_chance() {
+        let from = |new: &[f64]| {
+            let values: Vec<[f64; 2]> = new.iter().map(|new| [0.0, *new]).collect();
+            difference("x", "x".to_owned(), &values)
+        };
+        // One run of three has a single lost message: mean 1/3, interval -1.1 to 1.8.
+        assert!(!from(&[0.0, 0.0, 1.0]).exceeds(5.0));
+        assert!(from(&[1.0, 1.1, 0.9]).exceeds(5.0) && from(&[1.0]).exceeds(5.0));
+        assert!(!from(&[0.0, 0.0]).exceeds(0.0) && !from(&[0.0]).exceeds(0.0));
+        assert_eq!(from(&[1.0, 1.0]).percent_interval, None);
+    }
+
+    #[test]
+    fn intervals_are_those_of_students_t_distribution() {
+        // Differences -3, -1, 1, 3: mean 0, standard error sqrt(20/3/4); t of 3 degrees is 3.182.
+        let four = [[9.0, 6.0], [9.0, 8.0], [9.0, 10.0], [9.0, 12.0]];
+        let [low, high] = difference("x", "x".to_owned(), &four).interval.unwrap();
+        let half = 3.182 * (5.0_f64 / 3.0).sqrt();
+        assert!((low + half).abs() < 1e-9 && (high - half).abs() < 1e-9, "{low} {high}");
+        // Quantiles fall towards that of the normal distribution.
+        let all: Vec<f64> = (1..100).map(quantile).collect();
+        assert!(all.windows(2).all(|pair| pair[0] >= pair[1]) && all[98] == NORMAL95);
+        assert_eq!((quantile(1), quantile(10), quantile(30)), (12.706, 2.228, 2.042));
+    }
+
+    #[test]
+    fn a_figure_without_a_number_is_no_change() {
+        let negative = difference("x", "x".to_owned(), &[[-10.0, -5.0], [-10.0, -5.0]]);
+        assert_eq!(negative.change(), "+50.0 %");
+        assert!(negative.exceeds(49.0) && !negative.exceeds(51.0));
+        let hostile = difference("a", "a\u{1b}[2Jb".to_owned(), &[[1.0, 1.0]]);
+        assert_eq!(hostile.name, "a [2Jb");
+        let huge = difference("x", "x".to_owned(), &[[f64::MAX, f64::MIN]]);
+        assert!(huge.change().chars().count() < 20, "{}", huge.change());
     }
 
     #[test]

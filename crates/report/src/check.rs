@@ -63,3 +63,26 @@ pub(crate) fn tally(checks: &[Check]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_holds_counts_as_held() {
+        let check = |text: &str| serde_json::from_str::<Check>(text).unwrap();
+        let checks = [
+            check(r#"{"status": "pass"}"#),
+            check(r#"{"status": "fail", "left": 3.0, "right": null}"#),
+            check(r#"{"status": "not measured", "missing": "not run"}"#),
+            // A word of a later version, and none.
+            check(r#"{"status": "probably"}"#),
+            check("{}"),
+        ];
+        assert_eq!(tally(&checks), "1 of 5 hold, 3 not measured");
+        assert_eq!(tally(&checks[..2]), "1 of 2 hold");
+        assert_eq!(tally(&[]), "0 of 0 hold");
+        let not_run: Vec<bool> = checks.iter().map(Check::is_not_run).collect();
+        assert_eq!(not_run, [false, false, true, false, false]);
+    }
+}

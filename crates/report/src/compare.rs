@@ -2,7 +2,7 @@
 //! order changes.
 
 use crate::exchanges::Exchanges;
-use crate::format::number;
+use crate::format::{self, number};
 use crate::markdown::{plain, table};
 use crate::{Cell, CellRuns, Spread, Sweep};
 use record::{Figure, SizeFigures};
@@ -100,7 +100,8 @@ impl Ranking {
 pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<String, String> {
     let axes = sweep.axes();
     if !axes.contains(&axis) {
-        return Err(format!("no axis `{axis}` in these runs; the axes are: {}", axes.join(", ")));
+        let text = format!("no axis `{axis}` in these runs; the axes are: {}", axes.join(", "));
+        return Err(format::plain(&text));
     }
     let others: Vec<&str> = axes.iter().copied().filter(|other| *other != axis).collect();
     let mut orders = Vec::new();
@@ -124,7 +125,7 @@ pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<Strin
     };
     let orders =
         table(&head(&["payload", "best first", "slower than the best"]), orders.into_iter());
-    let mut sizes = vec![axis.to_owned()];
+    let mut sizes = vec![plain(axis)];
     let unit = figure.unit();
     sizes.extend(SHOWN.iter().map(|size| format!("{size} B, {unit}")));
     sizes.push("failed".to_owned());

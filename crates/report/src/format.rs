@@ -3,7 +3,11 @@
 /// Placeholder for a missing value.
 pub(crate) const NONE: &str = "–";
 
-/// A number with three significant digits, without exponent.
+/// From here on, numbers have an exponent: a double has no more digits to show.
+const HUGE: f64 = 1e15;
+
+/// A number with three significant digits from 1 on, with two decimals from 0.1 on and with four below;
+/// without exponent, unless it is tiny or huge.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -13,6 +17,9 @@ pub(crate) fn number(value: f64) -> String {
     } else if value < 0.0 {
         // A minus sign (U+2212), as wide as a plus sign.
         format!("−{}", number(size))
+    // All its digits, up to 309, would push the other columns off the screen.
+    } else if size >= HUGE {
+        format!("{value:.2e}")
     // The bounds are where rounding would give a digit more: 99.95 is shown as 100.
     } else if size >= 99.95 {
         format!("{value:.0}")
@@ -30,7 +37,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// A count, or an average of counts.
 pub(crate) fn count(value: f64) -> String {
-    if value.fract() == 0.0 && value.is_finite() { format!("{value:.0}") } else { number(value) }
+    if value.fract() == 0.0 && value.abs() < HUGE { format!("{value:.0}") } else { number(value) }
 }
 
 /// A value of evidence with its unit; long times in milliseconds.
@@ -89,10 +96,17 @@ pub(crate) fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, number(value))
 }
 
-/// Text without control characters, which could send escape sequences to a terminal or break a
-/// line.
+/// Text without control characters, which could send escape sequences to a terminal, break a line
+/// or change the order in which text is shown.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_steering(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character changes how other text is shown: a control character, a separator of lines,
+/// or an override of the direction of writing (Unicode Standard Annex 9, sections 2.1 to 2.4).
+pub(crate) fn is_steering(c: char) -> bool {
+    let is_direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_direction || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -122,5 +136,64 @@ mod tests {
     #[test]
     fn a_name_cannot_steer_the_terminal() {
         assert_eq!(plain("a\u{1b}[31mb\n"), "a [31mb ");
+        // `valid` would read as `dilav`.
+        assert_eq!(plain("\u{202e}dilav\u{2069}\u{2028}x"), " dilav  x");
+        assert_eq!(plain("für Ωμέγα 日本 مرحبا 🛰"), "für Ωμέγα 日本 مرحبا 🛰");
+    }
+
+    /// The number that a reader sees.
+    fn read(text: &str) -> f64 {
+        text.replace('−', "-").parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_short_close_and_in_order() {
+        let mut before = 0.0;
+        // From the smallest double to the largest, in steps of 1 %.
+        for step in 0..140_000 {
+            let value = 10_f64.powf(-323.0 + f64::from(step) * 0.0045);
+            let text = number(value);
+            assert!(text.len() <= 15 && !text.is_empty(), "{value:e}: {text}");
+            let shown = read(&text);
+            assert!(shown >= before, "{value:e}: {shown} after {before}");
+            before = shown;
+            // A small number has fewer digits, but is never shown as 0.
+            let allowed = match value {
+                value if value >= 1.0 => 0.005,
+                value if value >= 0.1 => 0.05,
+                _ => 1.0,
+            };
+            assert!((shown - value).abs() <= allowed * value && shown > 0.0, "{value:e}: {text}");
+            assert_eq!(number(-value), format!("−{text}"));
+        }
+        assert_eq!([f64::MAX, -1e15].map(number), ["1.80e308", "−1.00e15"]);
+        assert_eq!(
+            [1e14, 1e15, f64::MAX, f64::NAN].map(count),
+            ["100000000000000", "1.00e15", "1.80e308", "–"]
+        );
+    }
+
+    #[test]
+    fn units_change_where_the_number_would_have_a_fourth_digit() {
+        for (value, text) in [
+            (0.0, "0 B"),
+            (999.4, "999 B"),
+            (999.6, "1.00 kB"),
+            (999_499.0, "999 kB"),
+            (999_600.0, "1.00 MB"),
+            (999.4e6, "999 MB"),
+            (999.6e6, "1.00 GB"),
+            (-1_500.0, "−1.50 kB"),
+            (f64::NAN, "– B"),
+        ] {
+            assert_eq!(bytes(value), text, "{value}");
+        }
+        let times = [(999.4, "999 us"), (999.6, "1.00 ms"), (999_600.0, "1.00 s")];
+        times.iter().for_each(|(us, text)| assert_eq!(cpu_us(*us), *text, "{us}"));
+        let joule =
+            [(0.0, "0 uJ"), (0.99e-6, "0.99 uJ"), (0.9996e-3, "1.00 mJ"), (0.9996, "1.00 J")];
+        joule.iter().for_each(|(j, text)| assert_eq!(joules(*j), *text, "{j}"));
+        assert_eq!([quantity(999.4, "us"), quantity(999.6, "us")], ["999 us", "1.00 ms"]);
+        assert_eq!([quantity(0.0, ""), quantity(-2_000.0, "us")], ["0", "−2.00 ms"]);
     }
 }

@@ -40,14 +40,7 @@ use std::path::Path;
 /// # Errors
 /// If the page cannot be written.
 pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
-    let text = page(sweep);
-    // The user may name a device or a link, e.g. /dev/stdout.
-    let written = match std::fs::symlink_metadata(path) {
-        // A draft is renamed over the target, which would replace the device by a file.
-        Ok(old) if !old.is_file() => std::fs::write(path, text),
-        _ => journal::write(path, text),
-    };
-    written.map_err(|source| Error::Write { path: path.to_owned(), source })
+    save(&page(sweep), path)
 }
 
 /// Writes the analysis of a capture as one HTML file.
@@ -55,9 +48,19 @@ pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
 /// # Errors
 /// If the page cannot be written.
 pub fn write_capture_html(capture: &Capture, title: &str, path: &Path) -> Result<(), Error> {
-    // No draft is renamed here, so a device or a link stays.
-    std::fs::write(path, capture::page(capture, title))
-        .map_err(|source| Error::Write { path: path.to_owned(), source })
+    save(&capture::page(capture, title), path)
+}
+
+/// Writes a page. A killed process or a full disk leaves the earlier file, never a part of the new
+/// one.
+fn save(text: &str, path: &Path) -> Result<(), Error> {
+    // The user may name a device or a link, e.g. /dev/stdout.
+    let written = match std::fs::symlink_metadata(path) {
+        // A draft is renamed over the target, which would replace the device by a file.
+        Ok(old) if !old.is_file() => std::fs::write(path, text),
+        _ => journal::write(path, text),
+    };
+    written.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 fn page(sweep: &Sweep) -> String {

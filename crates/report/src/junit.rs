@@ -8,7 +8,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 /// An invalid run is an error: it tells nothing about the system under test. A failed run and an
 /// expectation that does not hold are failures. What was not measured is skipped.
 pub fn junit(sweep: &Sweep) -> String {
-    let name = format::plain(sweep.experiment());
+    let name = text(sweep.experiment());
     let mut report = Report::new(name.clone());
     let mut runs = TestSuite::new(format!("{name} runs"));
     runs.add_test_cases(sweep.runs.iter().map(|run| case(&name, run)));
@@ -16,24 +16,30 @@ pub fn junit(sweep: &Sweep) -> String {
     if !sweep.checks.is_empty() {
         let mut expectations = TestSuite::new(format!("{name} expectations"));
         expectations.add_test_cases(sweep.checks.iter().map(|check| {
-            let text = format::plain(&check.text);
+            let detail = text(&check.text);
             let mut status = match check.status {
                 CheckStatus::Pass => TestCaseStatus::success(),
                 CheckStatus::Fail => TestCaseStatus::non_success(NonSuccessKind::Failure),
                 CheckStatus::NotMeasured => TestCaseStatus::skipped(),
             };
             if check.status != CheckStatus::Pass {
-                status.set_message(text.clone());
+                status.set_message(detail.clone());
             }
-            let mut case = TestCase::new(format::plain(&check.say), status);
+            let mut case = TestCase::new(text(&check.say), status);
             case.set_classname(format!("{name}.expectations"));
-            case.set_system_out(text);
+            case.set_system_out(detail);
             case
         }));
         report.add_test_suite(expectations);
     }
-    // The writer is a string, and names have no characters that XML lacks.
+    // The writer is a string, which takes all.
     report.to_string().unwrap_or_default()
+}
+
+/// Text without characters that XML lacks: most control characters, U+FFFE and U+FFFF (XML 1.0,
+/// production 2).
+fn text(text: &str) -> String {
+    format::plain(text).replace(['\u{fffe}', '\u{ffff}'], " ")
 }
 
 fn case(experiment: &str, run: &Run) -> TestCase {
@@ -42,7 +48,7 @@ fn case(experiment: &str, run: &Run) -> TestCase {
         .reasons
         .iter()
         .map(|Reason { name, detail, meaning, .. }| {
-            let parts = [&name.to_string(), detail, meaning].map(|part| format::plain(part));
+            let parts = [&name.to_string(), detail, meaning].map(|part| text(part));
             let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             parts.join(": ")
         })
@@ -59,7 +65,7 @@ fn case(experiment: &str, run: &Run) -> TestCase {
         status.set_description(reasons.join("\n"));
     }
     let name = run.summary.cell.folder(run.summary.repeat);
-    let mut case = TestCase::new(format::plain(&name), status);
+    let mut case = TestCase::new(text(&name), status);
     case.set_classname(format!("{experiment}.runs"));
     if verdict.status == Status::Suspect {
         case.set_system_out(format!("suspect\n{}", reasons.join("\n")));

@@ -95,8 +95,9 @@ pub(crate) fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -
 pub(crate) fn plain(text: &str) -> String {
     let mut safe = String::new();
     for c in format::plain(text).chars() {
-        // A bar would end the cell; the others begin markup, and `<` HTML.
-        if matches!(c, '|' | '*' | '_' | '<' | '>' | '`' | '[' | '\\') {
+        // A bar would end the cell; the others begin markup, `<` HTML, `&` an entity, and on GitHub
+        // `~` deleted text and `$` a formula.
+        if matches!(c, '|' | '*' | '_' | '<' | '>' | '`' | '[' | '\\' | '&' | '~' | '$') {
             safe.push('\\');
         }
         safe.push(c);

@@ -25,8 +25,8 @@ impl Survey<'_> {
         // Only now, since a capture may name its points anywhere in the file.
         let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
         let mut points = self.options.points.iter().chain(ends);
-        if let Some(missing) = points.find(|name| !self.by_name.contains_key(*name)) {
-            return Err(Error::NoPoint { missing: missing.clone(), known: self.names });
+        if let Some(missing) = points.find(|name| self.points.find(name).is_none()) {
+            return Err(self.points.lacks(missing));
         }
         let mut flows = std::mem::take(&mut self.flows);
         let mut sums = Sums {
@@ -41,9 +41,9 @@ impl Survey<'_> {
         }
         let start = self.start.unwrap_or(0);
         let mut rows: Vec<FlowFigures> =
-            flows.iter().map(|flow| flow.figures(&self.names, start)).collect();
+            flows.iter().map(|flow| flow.figures(self.points.names(), start)).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.forward.bytes + row.back.bytes));
-        let (unread, unread_notes) = std::mem::take(&mut self.unread).finish(&self.names);
+        let (unread, unread_notes) = std::mem::take(&mut self.unread).finish(self.points.names());
         let read_to_end = ended.is_none();
         let complete = read_to_end && unread.is_empty();
         let mut notes: Vec<String> = ended.into_iter().map(|why| why_partial(&why)).collect();
@@ -59,7 +59,7 @@ impl Survey<'_> {
             rows.push(row);
         }
         self.note_limits(&mut notes);
-        let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
+        let (paths, elsewhere) = self.paths.finish(self.points.names(), RECENT);
         self.note_paths(paths.len(), elsewhere, &mut notes);
         let merged = MergedFigures {
             flows: merged_flows,
@@ -106,10 +106,10 @@ impl Survey<'_> {
                 skipped_bytes: self.messages.skipped,
             },
             paths,
-            nodes: nodes(self.nodes, self.others, &self.names),
+            nodes: nodes(self.nodes, self.others, self.points.names()),
             flows: rows,
             merged,
-            points: self.points,
+            points: self.points.figures(),
         })
     }
 
@@ -137,8 +137,9 @@ impl Survey<'_> {
         }
     }
 
-    /// Adds notes on limits of memory and on truncated packets.
+    /// Adds notes on limits of memory and of names, and on truncated packets.
     fn note_limits(&self, notes: &mut Vec<String>) {
+        notes.extend(self.points.note());
         if self.cut > 0 {
             notes.push(format!(
                 "{} packets were truncated when captured: messages whose headers were \

@@ -89,8 +89,9 @@ impl GilbertElliott {
         })
     }
 
-    /// Long-term share of frames in the bad state; 0 if there are no transitions.
-    fn bad(&self) -> f64 {
+    /// Long-term share of frames in the bad state; 0 if there are no transitions. A flow begins in
+    /// that state with this probability.
+    pub fn bad(&self) -> f64 {
         let (p, r) = (self.p.fraction(), self.r.fraction());
         if p + r == 0.0 { 0.0 } else { p / (p + r) }
     }
@@ -133,8 +134,9 @@ impl Markov {
         three + four
     }
 
-    /// Long-term share of frames in states 1 to 4.
-    fn stationary(&self) -> [f64; 4] {
+    /// Long-term share of frames in states 1 to 4. A flow begins in a state with this probability,
+    /// and changes it before its first frame.
+    pub fn stationary(&self) -> [f64; 4] {
         let [p13, p31, p32, p23, p14] =
             [self.p13, self.p31, self.p32, self.p23, self.p14].map(Ratio::fraction);
         if p23 == 0.0 && p32 > 0.0 && p13 > 0.0 {

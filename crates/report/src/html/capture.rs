@@ -11,6 +11,14 @@ use crate::format;
 /// Maximum rows of a table; the JSON form has all.
 const ROWS: usize = 200;
 
+/// Adds a table of the first [`ROWS`] of `all` things, and says so if there are more.
+fn limited(page: &mut Page, table: &Table, all: usize, things: &str) {
+    if all > ROWS {
+        page.paragraph(&format!("The first {ROWS} of {all} {things}; `--json` has all."));
+    }
+    page.table(table);
+}
+
 pub(super) fn page(capture: &Capture, title: &str) -> String {
     let mut page = Page::default();
     packets(&mut page, capture);
@@ -114,7 +122,7 @@ fn unread(page: &mut Page, capture: &Capture) {
             table.row(vec![kind.into(), name, "".into(), count(row.packets), count(row.bytes)]);
         }
     }
-    page.table(&table);
+    limited(page, &table, capture.unread.len(), "rows of unread packets");
 }
 
 fn tcp(page: &mut Page, capture: &Capture) {
@@ -189,7 +197,7 @@ fn paths(page: &mut Page, capture: &Capture) {
             Place::number(format::number(mean)),
         ]);
     }
-    page.table(&table);
+    limited(page, &table, capture.paths.len(), "paths");
 }
 
 fn flows(page: &mut Page, capture: &Capture) {
@@ -220,5 +228,5 @@ fn flows(page: &mut Page, capture: &Capture) {
             ]);
         }
     }
-    page.table(&table);
+    limited(page, &table, capture.flows.len(), "flows");
 }

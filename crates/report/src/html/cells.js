@@ -92,15 +92,34 @@
       return found;
     }
 
+    // The greatest number of later lines with a point at the same place as one of this line, which would
+    // hide it. It is drawn larger, as a ring around theirs.
+    function covering(all, number, span) {
+      return all[number].points.reduce(function (most, point) {
+        var count = all.slice(number + 1).filter(function (other) {
+          return other.points.some(function (its) {
+            return its[0] === point[0] && Math.abs(its[1] - point[1]) <= span / 50;
+          });
+        }).length;
+        return Math.max(most, count);
+      }, 0);
+    }
+
     function spec() {
       var x = data.axes[axis.value], what = data.figures[figure.value], all = lines(), series = [];
+      var values = [];
+      all.forEach(function (line) {
+        line.points.forEach(function (point) { values.push(point[1], point[2], point[3]); });
+      });
+      var span = Math.max.apply(null, values) - Math.min.apply(null, values);
       all.forEach(function (line, number) {
         var colour = colours[number % colours.length], whiskers = [];
         line.points.forEach(function (point) {
           if (point[2] !== point[3]) whiskers.push([point[0], point[2]], [point[0], point[3]], [point[0], "-"]);
         });
         series.push({
-          type: "line", name: line.name, silent: true, symbol: "circle", symbolSize: 6,
+          type: "line", name: line.name, silent: true, symbol: "circle",
+          symbolSize: 6 + 4 * Math.min(3, covering(all, number, span)),
           data: line.points.map(function (point) { return [point[0], point[1]]; }),
           ranges: line.points.map(function (point) { return [point[2], point[3]]; }),
           lineStyle: { width: x.numbers ? 1.8 : 0, color: colour }, itemStyle: { color: colour }
@@ -111,10 +130,6 @@
       var places = x.numbers ? x.numbers.filter(function (value) { return value > 0; }) : [];
       var wide = places.length > 2 && places.length === x.numbers.length &&
         Math.max.apply(null, places) / Math.min.apply(null, places) >= 50;
-      var values = [];
-      all.forEach(function (line) {
-        line.points.forEach(function (point) { values.push(point[1], point[2], point[3]); });
-      });
       var tall = values.length && Math.min.apply(null, values) > 0 &&
         Math.max.apply(null, values) / Math.min.apply(null, values) > 50;
       var name = x.unit ? x.name + ", " + x.unit : x.name;

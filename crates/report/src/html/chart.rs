@@ -80,9 +80,12 @@ impl Axis {
     /// Makes it a logarithmic axis that contains these values, which are above 0.
     pub(super) fn log(mut self, min: f64, max: f64) -> Self {
         // Without this margin, a bar of the smallest value would be invisible.
-        let low = 10_f64.powf((min * 0.999).log10().floor());
+        // Not 0 below the smallest powers of ten, which a logarithmic axis does not have.
+        let low = 10_f64.powf((min * 0.999).log10().floor()).max(f64::from_bits(1));
         // One power of ten at least: equal ends would be no axis.
-        self.log = Some((low, 10_f64.powf(max.log10().ceil()).max(low * 10.0)));
+        let high = 10_f64.powf(max.log10().ceil()).max(low * 10.0);
+        // No power of ten is above the largest doubles.
+        self.log = Some((low, high.min(f64::MAX)));
         self
     }
 
@@ -98,8 +101,10 @@ impl Axis {
             let step = round_step((high - low) / 5.0);
             let low = (low / step).floor() * step;
             let high = if high > low { (high / step).ceil() * step } else { step };
-            // Zero stays on the axis, so that heights of bars can be compared.
-            self.ends = Some((low, high, step));
+            // Zero stays on the axis, so that heights of bars can be compared. At the ends of the range
+            // of doubles there is no such step; there the chart library chooses.
+            self.ends = Some((low, high, step))
+                .filter(|(low, high, step)| (high - low).is_finite() && *step > 0.0 && low < high);
         }
         self
     }
@@ -280,5 +285,86 @@ mod tests {
         let axis = Axis::fitting("loss", "%", &[0.0, 0.0]).into_json(false);
         assert_eq!(axis["max"], json!(1.0));
         assert_eq!(short(1234.567), 1235.0);
+    }
+
+    /// An axis of the chart library contains all values, has round ticks, and zero if it is linear.
+    fn fits(values: &[f64]) {
+        let axis = Axis::fitting("name", "unit", values).into_json(false);
+        let text = format!("{values:?}: {axis}");
+        let end = |name: &str| axis.get(name).map(|end| end.as_f64().expect(&text));
+        let (min, max) = (end("min"), end("max"));
+        let (Some(min), Some(max)) = (min, max) else {
+            // Then the library chooses: without values, or where doubles end.
+            let range = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+            assert!(values.is_empty() || !(1e-300..1e300).contains(&range), "{text}");
+            return;
+        };
+        // Powers of ten are rounded.
+        let slack = 1e-12 * max.abs().max(min.abs());
+        assert!(
+            min < max && values.iter().all(|v| (min..=max + slack).contains(&(v + slack))),
+            "{text}"
+        );
+        if axis["type"] == "log" {
+            assert!(min > 0.0 && end("startValue") == Some(min), "{text}");
+        } else {
+            assert!(min <= 0.0 && max >= 0.0, "{text}");
+            let ticks = (max - min) / end("interval").expect("a step");
+            assert!((1.0..=10.0).contains(&ticks), "{ticks} parts of {text}");
+        }
+    }
+
+    #[test]
+    fn axes_fit_no_value_one_value_equal_values_and_values_of_any_size() {
+        for values in [
+            &[][..],
+            &[0.0],
+            &[-0.0, 0.0],
+            &[7.0],
+            &[-7.0],
+            &[3.0; 400],
+            &[1e-9, 1.0],
+            &[0.0, 1e-9, 1.0],
+            &[-1e-9, 1e9],
+            &[49.9, 1.0],
+            &[50.1, 1.0],
+            &[f64::MAX],
+            &[f64::MIN, f64::MAX],
+            &[1.0, f64::MAX],
+            &[f64::MIN_POSITIVE, 1.0],
+            &[5e-324],
+            &[5e-324, 1e-300],
+        ] {
+            fits(values);
+        }
+        let mut seed = 1_u64;
+        for _ in 0..5_000 {
+            let mut unit = || {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 11) as f64 / (1_u64 << 53) as f64
+            };
+            let scale = 10_f64.powf(unit() * 40.0 - 20.0);
+            let shift = if unit() < 0.3 { unit() } else { 0.0 };
+            let count = 1 + (unit() * 5.0) as usize;
+            let values: Vec<f64> = (0..count).map(|_| (unit() - shift) * scale).collect();
+            fits(&values);
+        }
+    }
+
+    #[test]
+    fn missing_values_are_gaps_and_not_zeros() {
+        let series = Bars {
+            name: "s".to_owned(),
+            colours: vec!["#000"],
+            values: vec![Some(0.0), None, Some(f64::NAN)],
+            stack: None,
+            texts: None,
+        };
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let chart = bars("label", &names, vec![series], Axis::fitting("", "", &[0.0])).into_json();
+        let data = &chart["option"]["series"][0]["data"];
+        assert_eq!((&data[0]["value"], &data[0]["label"]["formatter"]), (&json!(0.0), &json!("0")));
+        assert_eq!((&data[1]["value"], &data[1]["label"]["show"]), (&json!(null), &json!(false)));
+        assert_eq!(data[2]["value"], json!(null));
     }
 }

@@ -1,5 +1,7 @@
 //! Text in HTML.
 
+use crate::format::is_steering;
+
 /// Escapes text for HTML, including attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -11,7 +13,7 @@ pub fn escape(text: &str) -> String {
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
             // HTML does not allow most control characters, not even as references.
-            c if c.is_control() => out.push(' '),
+            c if is_steering(c) => out.push(' '),
             c => out.push(c),
         }
     }

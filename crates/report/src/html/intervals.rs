@@ -138,3 +138,49 @@ fn listed(broken: &[(String, IntervalRow)]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(node: &str, start_s: f64, delay_ms: f64) -> IntervalRow {
+        IntervalRow {
+            node: node.to_owned(),
+            interface: "eth0".to_owned(),
+            direction: "up".to_owned(),
+            start_s,
+            end_s: start_s + 10.0,
+            delay_ms: [delay_ms, delay_ms, 0.5],
+            kept: true,
+            ..IntervalRow::default()
+        }
+    }
+
+    #[test]
+    fn a_change_is_one_of_the_same_link() {
+        // Links may differ from each other without any change during the run.
+        assert!(!changes(&[row("a", 0.0, 5.0), row("b", 0.0, 9.0), row("a", 10.0, 5.0)]));
+        assert!(changes(&[row("a", 0.0, 5.0), row("b", 0.0, 9.0), row("a", 10.0, 6.0)]));
+        assert!(!changes(&[]));
+        let mut down = row("a", 0.0, 9.0);
+        down.direction = "down".to_owned();
+        assert!(!changes(&[row("a", 0.0, 5.0), down]));
+        let mut loss = row("a", 10.0, 5.0);
+        loss.loss_pct[0] = 1.0;
+        assert!(changes(&[row("a", 0.0, 5.0), loss]));
+        let mut measured = row("a", 10.0, 5.0);
+        (measured.delay_ms[1], measured.loss_pct[1]) = (77.0, 50.0);
+        assert!(!changes(&[row("a", 0.0, 5.0), measured]), "only measured otherwise");
+    }
+
+    #[test]
+    fn a_listed_interval_has_its_link_and_both_values() {
+        let mut off = row("<meter>", 20.0, 5.0);
+        (off.delay_ms, off.at_risk) = ([5.0, 7.25, 0.5], 40.0);
+        let html = listed(&[("udp #0".to_owned(), off)]).to_html();
+        for text in ["udp #0", "&lt;meter&gt;:eth0", ">20.0<", ">30.0<", ">40<", ">5.00<", ">7.25<"]
+        {
+            assert!(html.contains(text), "{text} is not in {html}");
+        }
+    }
+}

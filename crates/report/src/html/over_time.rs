@@ -3,7 +3,7 @@
 use super::chart::{self, Axis, Line, colour};
 use super::delay::key;
 use super::page::{Page, View};
-use crate::{CellRuns, MessageTimes};
+use crate::{CellRuns, MessageTimes, Spread};
 use std::collections::BTreeMap;
 
 /// Number of spans of time that messages are grouped into.
@@ -187,11 +187,12 @@ fn of_messages(course: &mut Course, messages: &[MessageTimes]) {
         let at = (place as f64 + 0.5) * span / 1e9;
         course.loss_pct.push((at, 100.0 * (1.0 - times.len() as f64 / sent as f64)));
         times.sort_by(f64::total_cmp);
+        // The smallest time that 99 % do not exceed.
+        let p99 = times.get((times.len() * 99).div_ceil(100).saturating_sub(1)).copied();
+        let median = Spread::of(times).map(|spread| spread.median);
         // A logarithmic axis has no zero.
-        let rank =
-            |share: f64| times.get((times.len() as f64 * share) as usize).map(|ms| ms.max(1e-3));
-        course.median_ms.extend(rank(0.5).map(|ms| (at, ms)));
-        course.p99_ms.extend(rank(0.99).map(|ms| (at, ms)));
+        course.median_ms.extend(median.map(|ms| (at, ms.max(1e-3))));
+        course.p99_ms.extend(p99.map(|ms| (at, ms.max(1e-3))));
     }
 }
 
@@ -222,6 +223,29 @@ mod tests {
         assert!((later - 25.0).abs() < 2.0, "{later}");
         assert_eq!((course.median_ms[3].1, course.median_ms.last().unwrap().1), (2.0, 9.0));
         assert!((course.loss_pct[59].0 - 1.18).abs() < 0.02);
+    }
+
+    #[test]
+    fn the_median_of_two_is_between_them_and_the_p99_of_few_is_the_greatest() {
+        let message = |ms: f64| MessageTimes {
+            intended_ns: Some(0.0),
+            received_ns: Some(ms * 1e6),
+            reply_received_ns: None,
+        };
+        let of = |times: &[f64]| {
+            let messages: Vec<_> = times.iter().map(|ms| message(*ms)).collect();
+            let mut course = Course::default();
+            of_messages(&mut course, &messages);
+            // All were sent at 0, so one span has them.
+            assert_eq!((course.median_ms.len(), course.p99_ms.len()), (1, 1));
+            (course.median_ms[0].1, course.p99_ms[0].1)
+        };
+        assert_eq!(of(&[100.0, 1.0]), (50.5, 100.0));
+        assert_eq!(of(&[5.0]), (5.0, 5.0));
+        // 99 % of 200 are 198: two are slower.
+        let many: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(of(&many), (100.5, 198.0));
+        assert_eq!(of(&[0.0]), (1e-3, 1e-3), "a logarithmic axis has no zero");
     }
 
     #[test]

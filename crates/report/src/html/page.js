@@ -203,6 +203,7 @@ var report = (function () {
     waiting = setTimeout(function () {
       drawn.forEach(function (chart) { if (chart.chart) chart.chart.resize(); });
       scrollers();
+      belowContents();
     }, 100);
   });
   addEventListener("beforeprint", function () { drawn.forEach(draw); });
@@ -213,6 +214,12 @@ var report = (function () {
       var scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
       if (scrolls) box.tabIndex = 0; else box.removeAttribute("tabindex");
     });
+  }
+
+  // The contents stay at the top, in as many lines as they need: headings must not scroll behind them.
+  function belowContents() {
+    var nav = document.querySelector("nav");
+    document.documentElement.style.scrollPaddingTop = nav.offsetHeight + 8 + "px";
   }
 
   // Sections fold behind their headings. A narrow window starts with the results only.
@@ -232,7 +239,8 @@ var report = (function () {
     unfold(section, !section.classList.contains("fold") && (!narrow.matches || !!open[section.id]));
   });
   function goTo() {
-    var target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    // Not decoded: names of sections need no escapes, and a lone `%` in a link would end this script.
+    var target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     if (target && target.tagName === "SECTION") { unfold(target, true); target.scrollIntoView(); }
   }
   addEventListener("hashchange", goTo);
@@ -242,6 +250,7 @@ var report = (function () {
       if (target) unfold(target, true);
     });
   });
+  belowContents();
   goTo();
   scrollers();
 

@@ -14,11 +14,11 @@
     return text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "chart";
   }
 
-  // Spreadsheets run text that starts with these characters as a formula.
+  // Spreadsheets run text that starts with these characters, or with their full-width forms, as a formula.
   function field(value) {
     if (value === null || value === undefined) return "";
     var text = String(value);
-    if (typeof value !== "number" && /^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = "'" + text;
+    if (typeof value !== "number" && /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) && isNaN(Number(text))) text = "'" + text;
     return /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
   }
 

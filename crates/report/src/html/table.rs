@@ -143,3 +143,55 @@ impl Place {
 pub(super) fn badge(status: Status, text: &str) -> String {
     format!("<span class=\"badge {status}\">{} {}</span>", status.sign(), escape(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(place: Place) -> String {
+        let mut table = Table::default().text("head");
+        table.row(vec![place]);
+        let html = table.to_html();
+        html.split("<tbody>\n<tr>").nth(1).unwrap().split("</tr>").next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn names_do_not_wrap_and_sentences_do() {
+        assert_eq!(cell("é".repeat(44).into()), format!("<td class=\"t\">{}</td>", "é".repeat(44)));
+        assert_eq!(cell("é".repeat(45).into()), format!("<td>{}</td>", "é".repeat(45)));
+    }
+
+    #[test]
+    fn a_bar_stays_within_its_cell_for_any_share() {
+        for (share, width, is_over) in [
+            (0.0, "0", false),
+            (0.004, "0", false),
+            (0.5, "50", false),
+            (0.999, "100", false),
+            (1.0, "100", true),
+            (7e9, "100", true),
+            (f64::INFINITY, "100", true),
+            (-3.0, "0", false),
+        ] {
+            let html = cell(Place::Share("x".to_owned(), share));
+            assert!(html.contains(&format!("width:{width}%")), "{share}: {html}");
+            assert_eq!(html.contains("share over"), is_over, "{share}: {html}");
+        }
+    }
+
+    #[test]
+    fn all_kinds_of_content_are_escaped_and_rows_keep_their_cell() {
+        let evil = || "<&\">".to_owned();
+        let mut table = Table::default().text(&evil()).numbers(&evil(), &evil()).text("");
+        table
+            .row_of(7, vec![Place::Explained(evil(), evil()), Place::Number(evil(), Some(evil()))]);
+        table.row(vec![Place::Small(evil()), Place::Status(Status::Valid, evil())]);
+        table.row(vec![Place::number(evil()), Place::Share(evil(), 0.5)]);
+        let html = table.to_html();
+        assert_eq!(html.matches("&lt;&amp;&quot;&gt;").count(), 11, "{html}");
+        assert!(!html.contains("<&") && html.contains("<tr data-cell=\"7\"><td class=\"e\">"));
+        // Screen readers would announce an empty heading.
+        assert!(html.contains("<td></td></tr></thead>") && html.matches("<th ").count() == 2);
+        assert!(!table.is_empty() && Table::default().text("a").is_empty());
+    }
+}

@@ -131,6 +131,23 @@ def draws_charts(page):
     print("ok:", page.locator("main figure .plot").count(), "charts are drawn")
 
 
+def finds_sections(page):
+    """The contents stay at the top, and must not cover the heading that a link leads to."""
+    below = """id => {
+        const head = document.querySelector(`#${id} h2`).getBoundingClientRect();
+        return head.top >= document.querySelector("nav").getBoundingClientRect().bottom && head.bottom < innerHeight;
+    }"""
+    links = page.locator("nav a").all()
+    for link in links:
+        link.click()
+        page.wait_for_function(below, arg=link.get_attribute("href")[1:])
+    # A fragment that is no name, and cannot be decoded.
+    page.goto(page.url.split("#")[0] + "#100%")
+    page.reload()
+    expect(page.locator("#filter summary")).to_be_visible()
+    print("ok:", len(links), "sections are found by the contents, and any fragment is harmless")
+
+
 def unfold(page):
     folded = page.locator("main > section > h2 button[aria-expanded=false]")
     while folded.count():
@@ -156,6 +173,8 @@ def reads(browser):
         axe(page, f"report, {name}")
     wide.evaluate("scrollTo(0, 0)")
     wide.screenshot(path=f"{FOLDER}/report-wide.png", full_page=True)
+    finds_sections(wide)
+    finds_sections(narrow)
     assert "evil" not in wide.title() and wide.locator("main img").count() == 0
     assert EVIL[1] in wide.locator("#results").text_content()
     print("ok: markup in values is text")
