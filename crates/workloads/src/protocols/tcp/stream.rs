@@ -59,13 +59,14 @@ pub fn write(turn: &mut Turn<'_, '_>, mut stream: &TcpStream, bytes: &[u8]) -> R
 /// Reads at least one byte into `buffer`; 0 is the end of the stream.
 ///
 /// # Errors
-/// The connection breaks, or the read times out.
+/// The connection breaks, or the deadline has passed, even if there is data.
 pub fn read(
     turn: &mut Turn<'_, '_>,
     mut stream: &TcpStream,
     buffer: &mut [u8],
 ) -> Result<usize, Failure> {
     loop {
+        turn.check_time()?;
         match stream.read(buffer) {
             Ok(n) => return Ok(n),
             Err(error) if is_transient(&error) => turn.wait(stream.as_raw_fd(), libc::POLLIN)?,
