@@ -361,7 +361,10 @@ mod tests {
                 here = match here {
                     _ if number == 0 => Some(1),
                     Some(count) if number == count => Some(count + 1),
-                    Some(count) if number + 1 == count => Some(count),
+                    Some(count) if number + 1 == count => {
+                        prop_assert_eq!(code, CONTINUE, "a repeated block");
+                        Some(count)
+                    }
                     other => {
                         prop_assert_eq!(code, INCOMPLETE);
                         other
