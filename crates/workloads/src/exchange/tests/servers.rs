@@ -151,6 +151,9 @@ fn a_broker_with_bad_manners_has_a_reason() {
     }
 }
 
+/// The answer to a datagram.
+type Answer = fn(&[u8]) -> Vec<u8>;
+
 /// A UDP server that answers each datagram so; returns its port.
 fn hostile_datagrams(answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -166,12 +169,12 @@ fn hostile_datagrams(answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) -> u16 
 
 #[test]
 fn a_udp_server_with_a_wrong_answer_is_like_one_without() {
-    let of = |answer: fn(&[u8]) -> Vec<u8>, timeout: u64| {
+    let of = |answer: Answer, timeout: u64| {
         let more = json!({"port": hostile_datagrams(answer), "timeout_ns": timeout});
         outcome(&json!("udp"), 100, &more).failure
     };
     assert_eq!(of(|request| request[..4].to_vec(), PATIENT.as_nanos() as u64), None);
-    let wrong: [fn(&[u8]) -> Vec<u8>; 4] = [
+    let wrong: [Answer; 4] = [
         |request| request[..5].to_vec(),
         |request| request[..3].to_vec(),
         |_| vec![0, 0, 0, 9],
@@ -234,12 +237,12 @@ fn a_coap_server_with_a_wrong_answer_has_a_reason() {
     use FailureReason::{Corrupt, Rejected, Status, Timeout};
     use coap::Kind::{Acknowledgement, Reset};
     let long = PATIENT.as_nanos() as u64;
-    let of = |answer: fn(&[u8]) -> Vec<u8>, timeout: u64| {
+    let of = |answer: Answer, timeout: u64| {
         let more = json!({"port": hostile_datagrams(answer), "timeout_ns": timeout});
         outcome(&json!({"coap": {"method": "get"}}), 100, &more)
     };
     let payload = |seed| body::Body::new(seed, 100).message(Some(4), 100);
-    let cases: [(fn(&[u8]) -> Vec<u8>, u64, Option<FailureReason>); 6] = [
+    let cases: [(Answer, u64, Option<FailureReason>); 6] = [
         (|r| coap_answer(r, Reset, 0, b""), long, Some(Rejected)),
         (|r| coap_answer(r, Acknowledgement, coap::code::NOT_FOUND, b""), long, Some(Status)),
         (|r| coap_answer(r, Acknowledgement, coap::code::CONTENT, &[7; 100]), long, Some(Corrupt)),
@@ -276,4 +279,12 @@ fn a_payload_that_no_datagram_can_carry_is_unsupported() {
     let found = outcome(&json!("udp"), 65_504, &json!({"port": port}));
     assert_eq!(found.failure, Some(FailureReason::Unsupported), "{found:?}");
     assert_eq!(outcome(&json!("udp"), 2_000, &json!({"port": port})).failure, None);
+}
+
+#[test]
+fn a_resource_without_observers_cannot_notify() {
+    let more = json!({"port": free_port(), "connection": "kept"});
+    let found = outcome(&json!({"coap": {"observe": true}}), 100, &more);
+    assert_eq!(found.failure, Some(FailureReason::Rejected), "{found:?}");
+    assert!(found.detail.contains("no client observes"), "{found:?}");
 }
