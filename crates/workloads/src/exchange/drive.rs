@@ -234,8 +234,7 @@ mod tests {
         (folder, spec)
     }
 
-    /// Runs the script; `start` ns is the time of offset 0. Stops at `done` or after the exchange
-    /// of that number has begun.
+    /// Runs the script to its end; `start` is the time of offset 0 in ns.
     fn drive(spec: &ExchangeSpec, script: Scripted, start: u64) -> Vec<ExchangeEvent> {
         std::thread::scope(|scope| {
             let mut driver =
