@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{device, load, patient, sent};
+use common::{device, load, patient, sent, served};
 use load::{Closed, DeviceSettings, MisbehaviourShares, Settings};
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use units::Histogram;
 use units::Span;
@@ -246,4 +247,30 @@ fn who_falls_too_far_behind_gives_up_and_counts_the_rest() {
     assert!(counts.unsent > 0, "{counts:?}");
     assert_eq!(figures.pace(), record::event::Pace::NotKept);
     assert!(figures.reasons.keys().any(|why| why.contains("too far behind")));
+}
+
+/// Sends until the device and both kernels take no more.
+fn fill(stream: &mut TcpStream, bytes: &[u8]) {
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    while stream.write(bytes).is_ok() {}
+}
+
+/// What failed: the device waited for ever, and its results were lost.
+#[test]
+fn a_device_ends_though_clients_do_not_read_their_answers() {
+    let (done, ended) = channel();
+    std::thread::spawn(move || {
+        let device = DeviceSettings { payload: 1 << 20, ..device(&["*, r, sleep, constant:0ns"]) };
+        let (clients, served) = served(&device, |at| {
+            ["tcp", "http"].map(|scheme| {
+                let mut client = TcpStream::connect(at(scheme)).unwrap();
+                fill(&mut client, &b"GET /r HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100));
+                client
+            })
+        });
+        done.send(served.resources[0].requests).unwrap();
+        drop(clients);
+    });
+    let requests = ended.recv_timeout(Duration::from_secs(120)).expect("the device ends");
+    assert!(requests > 0);
 }

@@ -136,12 +136,13 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixStream;
 
-    fn pair() -> (UnixStream, Control) {
+    /// A channel, and the tool's end of it.
+    pub(crate) fn pair() -> (UnixStream, Control) {
         let (near, far) = UnixStream::pair().unwrap();
         let control = Control::over(far.as_raw_fd(), far.as_raw_fd()).unwrap();
         (near, control)
@@ -192,5 +193,46 @@ mod tests {
     fn a_closed_descriptor_is_named() {
         let error = Control::over(9_999, 9_999).unwrap_err().to_string();
         assert!(error.contains("9999"), "{error}");
+    }
+
+    /// However a tool's messages arrive in pieces, the same are read.
+    #[test]
+    fn pieces_of_messages_make_no_difference() {
+        let text = b"{\"start\":{\"at_ns\":18446744073709551615}}\n \r\n{\"stop\":{}}\n";
+        for piece in 1..text.len() {
+            let (mut near, mut control) = pair();
+            let mut found = Vec::new();
+            for piece in text.chunks(piece) {
+                near.write_all(piece).unwrap();
+                found.extend(control.read().unwrap());
+            }
+            assert_eq!(found, [Command::Start { at_ns: u64::MAX }, Command::Stop {}], "{piece}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_message_at_the_end_is_no_message_and_a_foreign_one_is_shown() {
+        let (mut near, mut control) = pair();
+        near.write_all(b"{\"start\":{\"at_ns\":1").unwrap();
+        assert_eq!(control.read().unwrap(), []);
+        drop(near);
+        assert_eq!(control.read().unwrap(), [Command::Stop {}]);
+        assert!(control.is_stopped());
+        for wrong in
+            ["{}", "{\"go\":{}}", "{\"start\":{}}", "{\"start\":{\"at_ns\":-1}}", "\u{fffd}"]
+        {
+            let (mut near, mut control) = pair();
+            near.write_all(format!("{wrong}\n").as_bytes()).unwrap();
+            let error = control.read().unwrap_err().to_string();
+            assert!(error.contains(&format!("{wrong:?}")) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_has_gone_is_no_error_of_a_status() {
+        let (near, mut control) = pair();
+        drop(near);
+        control.send_status(&Status::Ready {}).unwrap();
+        assert_eq!(control.read().unwrap(), [Command::Stop {}]);
     }
 }

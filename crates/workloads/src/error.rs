@@ -141,3 +141,26 @@ fn hint(error: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_used_has_its_likely_cause() {
+        for (code, words) in [
+            (libc::EADDRNOTAVAIL, "compare the spec's address with `ip address`"),
+            (libc::EADDRINUSE, "another program on this node uses the port"),
+            (libc::EACCES, "choose a port above 1023"),
+            (libc::EPERM, "choose a port above 1023"),
+            (libc::ENODEV, "unknown or down"),
+            (libc::EMFILE, "`ulimit -n`"),
+        ] {
+            let source = io::Error::from_raw_os_error(code);
+            let error = Error::Address { operation: "bind 10.0.0.1:7".to_owned(), source };
+            let text = error.to_string();
+            assert!(text.starts_with("could not bind 10.0.0.1:7: "), "{text}");
+            assert!(text.contains(words) && !text.contains('\n'), "{text}");
+        }
+    }
+}

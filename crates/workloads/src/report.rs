@@ -87,3 +87,77 @@ impl Reports {
         Ok(wake)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::tests::pair;
+    use record::event::{MessageEvent, SinkEvent};
+    use std::io::Read;
+
+    fn at(ms: u64) -> Instant {
+        Instant::START + Span::from_ms(ms)
+    }
+
+    /// Passes the lines that the control channel has.
+    fn lines(near: &std::os::unix::net::UnixStream) -> Vec<String> {
+        near.set_nonblocking(true).unwrap();
+        let mut text = [0; 4_096];
+        let length = (&*near).read(&mut text).unwrap_or(0);
+        String::from_utf8_lossy(&text[..length]).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn readiness_is_reported_once_and_progress_once_a_second() {
+        let (near, mut control) = pair();
+        let mut reports = Reports::default();
+        reports.ready(&mut control).unwrap();
+        reports.ready(&mut control).unwrap();
+        assert_eq!(lines(&near), ["{\"ready\":{}}"]);
+        let mut progress = |sent, ms| reports.progress(&mut control, sent, 0, at(ms)).unwrap();
+        assert_eq!(progress(0, 5_000), None, "nothing has changed");
+        assert_eq!(progress(1, 5_000), None);
+        assert_eq!(progress(2, 5_001), Some(at(6_000)), "too early");
+        assert_eq!(progress(1, 5_999), None, "as reported");
+        assert_eq!(progress(3, 6_000), None);
+        let expected =
+            [1, 3].map(|sent| format!("{{\"progress\":{{\"sent\":{sent},\"replies\":0}}}}"));
+        assert_eq!(lines(&near), expected);
+    }
+
+    #[test]
+    fn events_are_written_soon_but_not_shortly_before_a_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("e.csv");
+        let (near, mut control) = pair();
+        let mut events = MessageEvents::<SinkEvent>::create(&path).unwrap();
+        let mut reports = Reports::default();
+        let written = || std::fs::read_to_string(&path).unwrap().lines().count() - 1;
+        let note = |events: &mut MessageEvents<'_, SinkEvent>, ms| {
+            let event = MessageEvent { time_ns: at(ms).as_ns(), ..MessageEvent::default() };
+            events.record(&event).unwrap();
+        };
+        let mut flush = |events: &mut _, due: Option<u64>, done, now| {
+            reports.flush(&mut control, events, due.map(at), done, at(now)).unwrap()
+        };
+        assert_eq!(flush(&mut events, None, false, 0), None, "nothing to write");
+        note(&mut events, 1_000);
+        assert_eq!(flush(&mut events, None, false, 1_000), Some(at(1_200)));
+        assert_eq!((flush(&mut events, None, false, 1_199), written()), (Some(at(1_200)), 0));
+        // A message is due in 1 ms, and then in 3 ms.
+        assert_eq!((flush(&mut events, Some(1_201), false, 1_200), written()), (None, 0));
+        assert_eq!((flush(&mut events, Some(1_203), false, 1_200), written()), (None, 1));
+        // With a message always close, after a second.
+        note(&mut events, 2_000);
+        assert_eq!((flush(&mut events, Some(3_000), false, 2_999), written()), (None, 1));
+        assert_eq!((flush(&mut events, Some(3_001), false, 3_000), written()), (None, 2));
+        // At once at the end, and only then it is reported.
+        note(&mut events, 4_000);
+        assert_eq!(lines(&near), Vec::<String>::new());
+        assert_eq!((flush(&mut events, None, true, 4_000), written()), (None, 3));
+        flush(&mut events, None, true, 4_001);
+        flush(&mut events, None, false, 4_002);
+        flush(&mut events, None, true, 4_003);
+        assert_eq!(lines(&near), ["{\"done\":{}}"]);
+    }
+}

@@ -144,4 +144,30 @@ mod tests {
         assert!(now - due <= Span::from_ms(1) / 500, "{} late", now - due);
         assert!(wakes <= 4, "{wakes}");
     }
+
+    #[test]
+    fn the_first_of_two_times_is_the_earlier_one() {
+        let at = Instant::from_ns;
+        assert_eq!(earlier(Some(at(2)), Some(at(1))), Some(at(1)));
+        assert_eq!(earlier(None, Some(at(1))), Some(at(1)));
+        assert_eq!(earlier(Some(at(1)), None), Some(at(1)));
+        assert_eq!(earlier(None, None), None);
+    }
+
+    #[test]
+    fn a_link_can_be_replaced_and_left_out() {
+        let (control, _other) = UnixStream::pair().unwrap();
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut waiter = Waiter::new(control.as_raw_fd(), vec![-1]);
+        let soon = || Some(Instant::START);
+        near.write_all(b"x").unwrap();
+        assert!(!waiter.wait(soon()).unwrap());
+        assert_eq!(waiter.revents(), 0, "none is watched");
+        waiter.watch(Some(far.as_raw_fd()), true);
+        assert!(!waiter.wait(None).unwrap(), "the control channel is silent");
+        assert_eq!(waiter.revents(), libc::POLLIN | libc::POLLOUT);
+        waiter.watch(None, false);
+        waiter.wait(soon()).unwrap();
+        assert_eq!(waiter.revents(), 0);
+    }
 }

@@ -76,18 +76,17 @@ impl<'a> AnswerOptions<'a> {
     pub fn read(message: &Message<'a>) -> Result<Self, BadOption> {
         let mut this =
             Self { etag: None, observe: None, max_age: MAX_AGE, block1: None, block2: None };
-        for (number, value) in message.options() {
+        for (number, value, is_repeated) in occurrences(message) {
             match number {
+                _ if is_repeated => unrecognized(number)?,
                 // The guards are the lengths of section 5.10. An option of another length counts as
-                // unknown (section 5.4.3), so a critical one ends in the last arm but one.
+                // unrecognized (section 5.4.3), so a critical one ends in the last arm.
                 number::ETAG if (1..=8).contains(&value.len()) => this.etag = Some(value),
-                number::OBSERVE => this.observe = Uint::decode(value, 3).or(this.observe),
-                number::MAX_AGE => this.max_age = Uint::decode(value, 4).unwrap_or(this.max_age),
-                number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
-                number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
-                // Odd numbers are critical (section 5.4.6).
-                critical if critical % 2 == 1 => return Err(BadOption(critical)),
-                _ => {}
+                number::OBSERVE => this.observe = Uint::decode(value, 3),
+                number::MAX_AGE => this.max_age = Uint::decode(value, 4).unwrap_or(MAX_AGE),
+                number::BLOCK1 => this.block1 = Some(valid(Block::decode(value), number)?),
+                number::BLOCK2 => this.block2 = Some(valid(Block::decode(value), number)?),
+                other => unrecognized(other)?,
             }
         }
         Ok(this)
@@ -143,58 +142,67 @@ impl RequestOptions {
     pub fn read(message: &Message<'_>, path: &mut Vec<u8>, etag: &[u8]) -> Result<Self, BadOption> {
         path.clear();
         let mut this = Self::default();
-        let mut first = true;
-        let mut hosts = 0;
-        for (number, value) in message.options() {
+        for (number, value, is_repeated) in occurrences(message) {
             match number {
                 number::URI_PATH if value.len() <= 255 => {
                     // The first segment may be empty, so `path` does not tell whether there was
                     // one.
-                    if !first {
+                    if is_repeated {
                         path.push(b'/');
                     }
-                    first = false;
                     path.extend_from_slice(value);
                 }
                 number::URI_QUERY if value.len() <= 255 => {}
-                number::URI_HOST | number::URI_PORT if hosts < 2 => hosts += 1,
                 number::IF_MATCH if value.len() <= 8 => {
                     // An empty value matches any version (section 5.10.8.1).
                     let matches = value.is_empty() || value == etag;
                     this.if_match = Some(matches || this.if_match == Some(true));
                 }
+                _ if is_repeated => unrecognized(number)?,
+                number::URI_HOST if (1..=255).contains(&value.len()) => {}
+                number::URI_PORT if value.len() <= 2 => {}
                 number::IF_NONE_MATCH if value.is_empty() => this.if_none_match = true,
-                number::ACCEPT => take(&mut this.accept, Uint::decode(value, 2), number)?,
-                number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
-                number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
-                number::PROXY_URI | number::PROXY_SCHEME => this.is_proxied = true,
-                number::OBSERVE => this.observe = Uint::decode(value, 3).or(this.observe),
-                number::SIZE1 => this.size1 = Uint::decode(value, 4).or(this.size1),
+                number::ACCEPT => this.accept = Some(valid(Uint::decode(value, 2), number)?),
+                number::BLOCK1 => this.block1 = Some(valid(Block::decode(value), number)?),
+                number::BLOCK2 => this.block2 = Some(valid(Block::decode(value), number)?),
+                number::PROXY_URI if (1..=1_034).contains(&value.len()) => this.is_proxied = true,
+                number::PROXY_SCHEME if (1..=255).contains(&value.len()) => this.is_proxied = true,
+                number::OBSERVE => this.observe = Uint::decode(value, 3),
+                number::SIZE1 => this.size1 = Uint::decode(value, 4),
                 number::SIZE2 => this.wants_size2 = true,
-                critical if critical % 2 == 1 => return Err(BadOption(critical)),
-                _ => {}
+                other => unrecognized(other)?,
             }
         }
         Ok(this)
     }
 }
 
-/// Stores the value of a critical option that may occur once.
-fn take<T>(place: &mut Option<T>, value: Option<T>, number: u16) -> Result<(), BadOption> {
-    match (&place, value) {
-        (None, Some(value)) => {
-            *place = Some(value);
-            Ok(())
-        }
-        // A second one, or an invalid value: both count as unknown (sections 5.4.3, 5.4.5).
-        _ => Err(BadOption(number)),
-    }
+/// Number and value of each option, and whether one of the same number came before it: that is
+/// supernumerary, unless the option may be repeated.
+fn occurrences<'a>(message: &Message<'a>) -> impl Iterator<Item = (u16, &'a [u8], bool)> {
+    let mut before = None;
+    // Options are in the order of their numbers.
+    message
+        .options()
+        .map(move |(number, value)| (number, value, before.replace(number) == Some(number)))
+}
+
+/// The value of a critical option; an invalid one counts as unrecognized (section 5.4.3).
+fn valid<T>(value: Option<T>, number: u16) -> Result<T, BadOption> {
+    value.ok_or(BadOption(number))
+}
+
+/// Treats an option as unrecognized: a critical one, which has an odd number (section 5.4.6), is
+/// an error, and an elective one is ignored.
+fn unrecognized(number: u16) -> Result<(), BadOption> {
+    if number % 2 == 1 { Err(BadOption(number)) } else { Ok(()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Kind, Writer, code::CONTENT};
+    use proptest::prelude::*;
 
     /// A message with these options.
     fn message(code: u8, options: &[(u16, &[u8])]) -> Vec<u8> {
@@ -271,5 +279,111 @@ mod tests {
         assert_ne!(first, key(&[(number::URI_PATH, b"b"), (number::BLOCK1, b"\x1e")]));
         // A Request-Tag distinguishes requests (RFC 9175, section 3).
         assert_ne!(first, key(&[path, (number::BLOCK1, b"\x1e"), (number::REQUEST_TAG, b"1")]));
+    }
+
+    /// RFC 7252, section 5.4.5: of an option that may not be repeated the first one counts, and
+    /// later ones are treated like unrecognized options.
+    #[test]
+    fn the_first_of_a_repeated_option_counts() {
+        let twice = |number, [one, two]: [&'static [u8]; 2]| [(number, one), (number, two)];
+        let read = |options: &[(u16, &[u8])]| read_options(options).unwrap().0;
+        assert_eq!(answered(&twice(number::OBSERVE, [b"\x05", b"\x09"])).unwrap().0, Some(5));
+        assert_eq!(answered(&twice(number::MAX_AGE, [b"\x0a", b"\x14"])).unwrap().1, 10);
+        assert_eq!(read(&twice(number::OBSERVE, [b"", b"\x01"])).observe, Some(0));
+        assert_eq!(read(&twice(number::SIZE1, [b"\x10", b"\x20"])).size1, Some(16));
+        let bytes = message(CONTENT, &twice(number::ETAG, [b"one", b"two"]));
+        let answer = AnswerOptions::read(&Message::parse(&bytes).unwrap()).unwrap();
+        assert_eq!(answer.etag, Some(&b"one"[..]));
+        for (number, value) in [
+            (number::URI_HOST, &b"meter"[..]),
+            (number::IF_NONE_MATCH, b""),
+            (number::URI_PORT, b"\x16\x33"),
+            (number::ACCEPT, b"\x28"),
+            (number::BLOCK2, b"\x06"),
+            (number::BLOCK1, b"\x06"),
+            (number::PROXY_URI, b"coap://meter"),
+            (number::PROXY_SCHEME, b"coap"),
+        ] {
+            assert!(read_options(&[(number, value)]).is_ok(), "{number}");
+            let repeated = read_options(&twice(number, [value, value]));
+            assert_eq!(repeated.unwrap_err(), BadOption(number));
+        }
+    }
+
+    /// The options of RFC 7252 (section 5.10, table 4), RFC 7641, RFC 7959 and RFC 9175: number,
+    /// shortest and longest value in bytes, and whether it may be repeated in a request.
+    const STANDARD: [(u16, usize, usize, bool); 20] = [
+        (1, 0, 8, true),
+        (3, 1, 255, false),
+        (4, 1, 8, true),
+        (5, 0, 0, false),
+        (6, 0, 3, false),
+        (7, 0, 2, false),
+        (8, 0, 255, true),
+        (11, 0, 255, true),
+        (12, 0, 2, false),
+        (14, 0, 4, false),
+        (15, 0, 255, true),
+        (17, 0, 2, false),
+        (20, 0, 255, true),
+        (23, 0, 3, false),
+        (27, 0, 3, false),
+        (28, 0, 4, false),
+        (35, 1, 1_034, false),
+        (39, 1, 255, false),
+        (60, 0, 4, false),
+        (292, 0, 8, true),
+    ];
+
+    /// The first option of a request that must be rejected: critical, and unknown, of a wrong
+    /// length or repeated (sections 5.4.1, 5.4.3, 5.4.5).
+    fn rejected(options: &[(u16, Vec<u8>)]) -> Option<u16> {
+        let is_recognized = |place: usize| {
+            let (number, value) = &options[place];
+            let known = STANDARD.iter().find(|known| known.0 == *number);
+            known.is_some_and(|(number, shortest, longest, may_repeat)| {
+                let is_first = options[..place].iter().all(|before| before.0 != *number);
+                (*shortest..=*longest).contains(&value.len()) && (*may_repeat || is_first)
+            })
+        };
+        let critical = |place: &usize| options[*place].0 % 2 == 1;
+        (0..options.len())
+            .filter(critical)
+            .find(|place| !is_recognized(*place))
+            .map(|place| options[place].0)
+    }
+
+    /// Options in the order of their numbers; those not in the table are OSCORE (9), a critical
+    /// and an elective one that are not assigned.
+    fn any_options() -> impl Strategy<Value = Vec<(u16, Vec<u8>)>> {
+        let number = prop_oneof![
+            20 => (0..STANDARD.len()).prop_map(|place| STANDARD[place].0),
+            1 => prop::sample::select(&[9, 65_001, 65_000][..]),
+        ];
+        // Also as blocks, these values are valid.
+        let value = (prop_oneof![0..5_usize, 5..10_usize, 250..260_usize], 0..3_u8);
+        let value = value.prop_map(|(length, number)| vec![number << 4; length]);
+        prop::collection::vec((number, value), 0..5).prop_map(|mut options| {
+            options.sort_by_key(|option| option.0);
+            options
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_is_rejected_as_the_tables_of_the_standards_say(options in any_options()) {
+            let borrowed: Vec<(u16, &[u8])> =
+                options.iter().map(|(number, value)| (*number, value.as_slice())).collect();
+            let read = read_options(&borrowed);
+            prop_assert_eq!(read.as_ref().err().map(|bad| bad.0), rejected(&options));
+            let Ok((read, path)) = read else { return Ok(()) };
+            let all = |number: u16| borrowed.iter().filter(move |option| option.0 == number);
+            let first = |number, most| all(number).next().and_then(|one| Uint::decode(one.1, most));
+            prop_assert_eq!(read.observe, first(number::OBSERVE, 3));
+            prop_assert_eq!(read.size1, first(number::SIZE1, 4));
+            prop_assert_eq!(read.accept, first(number::ACCEPT, 2));
+            let segments: Vec<_> = all(number::URI_PATH).map(|one| one.1.to_vec()).collect();
+            prop_assert_eq!(path.into_bytes(), segments.join(&b'/'));
+        }
     }
 }

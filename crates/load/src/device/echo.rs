@@ -1,10 +1,9 @@
 //! Echo servers for plain UDP and TCP.
 
-use super::reading::{read_on, wait};
+use super::reading::{MAX_CONNECTIONS, prepare, read_on, wait, write_on};
 use crate::socket::{Batch, Datagrams};
-use std::io::Write;
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use units::{Instant, Span};
 
@@ -28,26 +27,34 @@ pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
 
 /// Echoes the bytes of connections until `stop`.
 pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
+    let open = AtomicUsize::new(0);
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
-            let Ok((mut stream, _)) = listener.accept() else {
-                wait(listener, CHECK_INTERVAL.into());
-                continue;
-            };
-            scope.spawn(move || {
-                let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
-                let check_interval = Some(CHECK_INTERVAL.into());
-                if set.and_then(|()| stream.set_read_timeout(check_interval)).is_err() {
-                    return;
+            match listener.accept() {
+                Ok((stream, _)) if open.load(Relaxed) < MAX_CONNECTIONS => {
+                    open.fetch_add(1, Relaxed);
+                    let open = &open;
+                    scope.spawn(move || {
+                        echo(stream, stop);
+                        open.fetch_sub(1, Relaxed);
+                    });
                 }
-                let mut bytes = Vec::new();
-                while read_on(&mut stream, &mut bytes, stop, Instant::NEVER) {
-                    if stream.write_all(&bytes).is_err() {
-                        return;
-                    }
-                    bytes.clear();
-                }
-            });
+                // Dropping the stream closes it.
+                Ok(_) => {}
+                Err(_) => wait(listener, CHECK_INTERVAL.into()),
+            }
         }
     });
+}
+
+fn echo(mut stream: TcpStream, stop: &AtomicBool) {
+    if prepare(&stream, CHECK_INTERVAL.into()).is_err() {
+        return;
+    }
+    let mut bytes = Vec::new();
+    while read_on(&mut stream, &mut bytes, stop, Instant::NEVER)
+        && write_on(&mut stream, &bytes, stop)
+    {
+        bytes.clear();
+    }
 }

@@ -8,6 +8,7 @@ mod statsd;
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::EventsFile;
+use crate::log::one_line;
 use batch::{Batch, REPORTED};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::Request;
@@ -39,6 +40,8 @@ const PAGE_LIMIT: usize = 16 << 20;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most values that a collector keeps, 40 B each on the disk: programs may send without end.
 const VALUES: u64 = 2_000_000;
+/// Longest name or line of a program that is reported, in characters.
+const LONGEST: usize = 100;
 
 /// Collects until a stop message.
 ///
@@ -193,21 +196,18 @@ impl Log {
 
     /// Records a name that is not in the spec, once, so that a misspelt one can be corrected.
     fn unknown(&mut self, time_ns: u64, source: CollectorSource, name: &str) -> Result<(), Error> {
-        if self.unknown.len() >= REPORTED || !self.unknown.insert(name.to_owned()) {
+        // It becomes part of a message to the user.
+        let name = one_line(name, LONGEST);
+        if self.unknown.len() >= REPORTED || !self.unknown.insert(name.clone()) {
             return Ok(());
         }
-        self.events.push(&Collected {
-            time_ns,
-            source,
-            name: name.to_owned(),
-            value: None,
-            page: None,
-        })
+        self.events.push(&Collected { time_ns, source, name, value: None, page: None })
     }
 
     fn malformed(&mut self, line: &str) {
         self.malformed += 1;
         if self.malformed <= REPORTED as u64 {
+            let line = one_line(line, LONGEST);
             println!("not StatsD's line format (name:value|type): {line:?}");
         }
     }

@@ -65,7 +65,12 @@ impl Clients {
             .and_then(|address| UnixListener::bind_addr(&address))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
         let listener = listener.map_err(Error::io("listen for users of the console"))?;
-        Ok(Self { listener, clients: Vec::new(), past: VecDeque::new() })
+        Ok(Self::over(listener))
+    }
+
+    /// Takes the clients of a non-blocking listener.
+    fn over(listener: UnixListener) -> Self {
+        Self { listener, clients: Vec::new(), past: VecDeque::new() }
     }
 
     /// What to wait for: the listener, then each client in order.
@@ -122,5 +127,109 @@ impl Clients {
                 self.clients.push(Client { stream, is_attached: false, backlog: VecDeque::new() });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    struct Bed {
+        clients: Clients,
+        path: PathBuf,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("console");
+            let listener = UnixListener::bind(&path).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            Self { clients: Clients::over(listener), path, _folder: folder }
+        }
+
+        /// A client whose first byte is `first`.
+        fn client(&mut self, first: u8) -> UnixStream {
+            let mut stream = UnixStream::connect(&self.path).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(&[first]).unwrap();
+            self.serve();
+            self.serve();
+            stream
+        }
+
+        /// Serves all descriptors; returns what clients entered.
+        fn serve(&mut self) -> Vec<u8> {
+            let mut entered = Vec::new();
+            self.clients.serve(&[PollFlags::POLLIN], |typed| entered.extend(typed));
+            entered
+        }
+    }
+
+    fn seen(client: &mut UnixStream, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        client.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_client_that_attaches_sees_the_past_and_shares_the_keyboard() {
+        let mut bed = Bed::new();
+        bed.clients.print(b"boot ");
+        let mut first = bed.client(CONSOLE_ATTACH);
+        assert_eq!(seen(&mut first, 5), b"boot ");
+        // Any other first byte: only what comes from now on.
+        let mut second = bed.client(CONSOLE_ATTACH.wrapping_add(1));
+        bed.clients.print(b"login: ");
+        assert_eq!(seen(&mut first, 7), b"login: ");
+        assert_eq!(seen(&mut second, 7), b"login: ");
+        first.write_all(b"root").unwrap();
+        second.write_all(b"\r").unwrap();
+        assert_eq!(bed.serve(), b"root\r");
+        drop(first);
+        bed.serve();
+        bed.clients.print(b"# ");
+        assert_eq!((seen(&mut second, 2), bed.clients.clients.len()), (b"# ".to_vec(), 1));
+    }
+
+    #[test]
+    fn the_past_and_the_number_of_clients_have_limits() {
+        let mut bed = Bed::new();
+        for part in 0..40_u8 {
+            bed.clients.print(&[part; 1_024]);
+        }
+        let mut first = bed.client(CONSOLE_ATTACH);
+        let expected: Vec<u8> = (24..40_u8).flat_map(|part| [part; 1_024]).collect();
+        assert_eq!(seen(&mut first, PAST), expected);
+        let all: Vec<_> = (1..MOST).map(|_| bed.client(CONSOLE_ATTACH)).collect();
+        let mut more = UnixStream::connect(&bed.path).unwrap();
+        more.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        bed.serve();
+        assert_eq!(more.read(&mut [0; 1]).unwrap(), 0, "it is closed at once");
+        assert_eq!((bed.clients.clients.len(), all.len()), (MOST, MOST - 1));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_misses_a_part_and_sees_that() {
+        let mut bed = Bed::new();
+        let mut slow = bed.client(CONSOLE_ATTACH);
+        let block = [b'x'; 1 << 20];
+        for _ in 0..20 {
+            bed.clients.print(&block);
+            assert!(bed.clients.clients[0].backlog.len() <= BACKLOG);
+        }
+        bed.clients.print(b"the end");
+        let mut text = Vec::new();
+        let mut buffer = vec![0; 1 << 20];
+        while !text.ends_with(b"the end") {
+            let length = slow.read(&mut buffer).unwrap();
+            text.extend(&buffer[..length]);
+            bed.serve();
+        }
+        let skipped = text.windows(SKIPPED.len()).filter(|part| *part == SKIPPED).count();
+        assert!(skipped >= 1 && text.len() < 20 << 20, "{skipped} of {} B", text.len());
     }
 }

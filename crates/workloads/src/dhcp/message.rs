@@ -87,12 +87,24 @@ impl Client {
         let set = options(rest).find(|(code, value)| *code == ADDRESSES && value.starts_with(&SET));
         // Behind the number of the set and T1 and T2, four bytes each.
         let set = set.and_then(|(_, value)| value.get(12..)).unwrap_or_default();
-        let statuses = [rest, set].into_iter().filter_map(|within| find(within, STATUS));
+        let of_address = find(set, ADDRESS).unwrap_or_default();
+        // An option of an address begins with the address and two lifetimes (section 21.6).
+        let own = of_address.get(24..).unwrap_or_default();
+        let statuses = [rest, set, own].into_iter().filter_map(|within| find(within, STATUS));
         if let Some(status) = statuses.into_iter().find(|status| !status.starts_with(&[0, 0])) {
             return Some(Answer::Refusal(refusal(status)));
         }
-        let address: [u8; 16] = find(set, ADDRESS)?.get(..16)?.try_into().ok()?;
-        let address = Ipv6Addr::from(address);
+        let (address, lifetimes) = of_address.split_first_chunk::<16>()?;
+        let address = Ipv6Addr::from(*address);
+        let lifetime = |at: usize| {
+            let bytes = lifetimes.get(at..at + 4)?;
+            Some(bytes.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte)))
+        };
+        let (preferred, valid) = (lifetime(0)?, lifetime(4)?);
+        // Such an address must be discarded (sections 18.2.10.1 and 21.6).
+        if valid == 0 || preferred > valid {
+            return None;
+        }
         // Another server may answer with an address that no node can have.
         if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
             return None;
@@ -299,5 +311,41 @@ mod tests {
     fn a_late_message_has_the_longest_elapsed_time() {
         let message = Client::new(MAC).message(None, Span::from_s(100_000));
         assert_eq!(find(&message[4..], ELAPSED), Some(&[255, 255][..]));
+    }
+
+    /// RFC 8415, sections 18.2.10.1 and 21.6: an address whose valid lifetime is 0 is no longer
+    /// valid, and one whose preferred lifetime is the longer one is discarded.
+    #[test]
+    fn an_address_that_is_not_valid_is_no_lease() {
+        let client = Client::new(MAC);
+        let with = |preferred: u32, valid: u32| {
+            let mut message = answer(REPLY, None, Some("fd00::7"));
+            let end = message.len();
+            message[end - 8..end - 4].copy_from_slice(&preferred.to_be_bytes());
+            message[end - 4..].copy_from_slice(&valid.to_be_bytes());
+            client.read(&message)
+        };
+        let lease = Some(Answer::Lease("fd00::7".parse().unwrap()));
+        assert_eq!(with(1_800, 3_600), lease);
+        assert_eq!(with(3_600, 3_600), lease);
+        assert_eq!(with(0, 1), lease, "deprecated, but valid");
+        assert_eq!(with(u32::MAX, u32::MAX), lease, "without an end");
+        assert_eq!(with(0, 0), None);
+        assert_eq!(with(3_601, 3_600), None);
+    }
+
+    /// An IA Address option may have a status among its options (RFC 8415, section 21.6).
+    #[test]
+    fn a_status_within_the_address_is_a_refusal() {
+        let mut message = answer(REPLY, None, None);
+        message.truncate(message.len() - 12 - 4);
+        let mut of_address = "fd00::7".parse::<Ipv6Addr>().unwrap().octets().to_vec();
+        of_address.extend([255; 8]);
+        option(&mut of_address, STATUS, b"\0\x04not on this link");
+        let mut set = [SET, [0; 4], [0; 4]].concat();
+        option(&mut set, ADDRESS, &of_address);
+        option(&mut message, ADDRESSES, &set);
+        let refusal = Answer::Refusal("status 4 (not on this link)".to_owned());
+        assert_eq!(Client::new(MAC).read(&message), Some(refusal));
     }
 }

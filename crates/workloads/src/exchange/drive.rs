@@ -190,3 +190,179 @@ pub fn serve(
     let mut receipts = Receipts::create(&spec.events)?;
     server.serve(&mut watch, &mut receipts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sections::Section;
+    use super::super::tests::{Running, events, spec};
+    use super::*;
+    use record::control::Command;
+    use record::event::SectionEvent;
+    use serde_json::{Value, json};
+    use std::collections::VecDeque;
+
+    /// A driver whose exchanges last and end as planned.
+    struct Scripted {
+        set_ups: VecDeque<Result<(), Failure>>,
+        exchanges: VecDeque<(Span, Result<Outcome, Failure>)>,
+    }
+
+    impl Driver for Scripted {
+        fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+            turn.enter(Section::TransportConnect);
+            self.set_ups.pop_front().unwrap_or(Ok(()))
+        }
+
+        fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+            turn.enter(Section::Payload);
+            let (length, outcome) = self.exchanges.pop_front().unwrap();
+            turn.watch.sleep(clock::now() + length)?;
+            outcome
+        }
+    }
+
+    fn fails(reason: Reason) -> Failure {
+        Failure::of(reason, "why,\nin \"two\" lines")
+    }
+
+    fn of_sizes(count: u64, more: &Value) -> (tempfile::TempDir, ExchangeSpec) {
+        let folder = tempfile::tempdir().unwrap();
+        let exchanges: Vec<_> = (0..count).map(|number| (number * 3, 10 * number)).collect();
+        let mut all = json!({"exchanges": exchanges});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let spec = spec(folder.path(), &json!("udp"), &all);
+        (folder, spec)
+    }
+
+    /// Runs the script to its end; `start` is the time of offset 0 in ns.
+    fn drive(spec: &ExchangeSpec, script: Scripted, start: u64) -> Vec<ExchangeEvent> {
+        std::thread::scope(|scope| {
+            let mut driver =
+                Running::with(scope, move |control| run(spec, control, Box::new(script)));
+            driver.wait_for("ready");
+            driver.send(&Command::Start { at_ns: start });
+            driver.wait_for("done");
+            driver.stop();
+        });
+        events(&spec.events)
+    }
+
+    #[test]
+    fn a_failed_exchange_is_recorded_and_the_next_one_begins() {
+        let (_folder, spec) = of_sizes(4, &json!({}));
+        let of = |outcome| (Span::ZERO, outcome);
+        let received = Outcome { received: Some(Instant::from_ns(7)) };
+        let exchanges = [
+            of(Ok(received)),
+            of(Err(fails(Reason::Timeout))),
+            of(Err(fails(Reason::Corrupt))),
+            of(Ok(Outcome::default())),
+        ];
+        let script = Scripted { set_ups: VecDeque::new(), exchanges: exchanges.into() };
+        let found = drive(&spec, script, clock::now_ns());
+        let reasons: Vec<_> =
+            found.iter().map(|one| (one.message, one.bytes, one.failure)).collect();
+        let (timeout, corrupt) = (Some(Reason::Timeout), Some(Reason::Corrupt));
+        assert_eq!(reasons, [(0, 0, None), (3, 10, timeout), (6, 20, corrupt), (9, 30, None)]);
+        assert_eq!((found[0].received_ns, found[3].received_ns), (Some(7), None));
+        assert_eq!(found[1].detail, "why, in \"two\" lines");
+        let sections: Vec<SectionEvent> = events(&spec.sections);
+        let kinds: Vec<_> = sections.iter().map(|row| (row.message, row.section)).collect();
+        let payload = |number| (Some(number), Section::Payload);
+        let all = [payload(0), payload(3), payload(6), payload(9), (None, Section::All)];
+        assert_eq!(kinds, all, "none of the setup");
+    }
+
+    /// Decision 28: a late exchange delays the next one, not all that follow.
+    #[test]
+    fn the_schedule_is_kept_after_a_late_exchange() {
+        let (every, pause) = (Span::from_ms(40), Span::from_ms(10));
+        let more =
+            json!({"every_ns": every.as_ns(), "pause_ns": pause.as_ns(), "offset_ns": 5_000});
+        let (_folder, spec) = of_sizes(5, &more);
+        let lengths = [100, 0, 0, 0, 0].map(Span::from_ms);
+        let exchanges = lengths.map(|length| (length, Ok(Outcome::default())));
+        let script = Scripted { set_ups: VecDeque::new(), exchanges: exchanges.into() };
+        let start = clock::now() + Span::from_ms(20);
+        let found = drive(&spec, script, start.as_ns());
+        // A setup that takes time delays the first one.
+        let first = Instant::from_ns(found[0].intended_ns - found[0].held_ns);
+        assert!(first >= start + Span::from_ns(5_000));
+        let mut end = Instant::START;
+        for (place, one) in found.iter().enumerate() {
+            let scheduled = first + every * place as u64;
+            let intended = Instant::from_ns(one.intended_ns);
+            assert_eq!(one.held_ns, (intended - scheduled).as_ns(), "{place}");
+            assert!(intended >= scheduled && one.begin_ns >= one.intended_ns, "{place}: {one:?}");
+            assert!(place == 0 || intended >= end + pause, "{place}: {one:?}");
+            end = Instant::from_ns(one.end_ns);
+        }
+        assert!(found[1].held_ns >= (Span::from_ms(100) + pause - every).as_ns());
+    }
+
+    #[test]
+    fn a_setup_is_repeated_while_the_peer_may_still_start() {
+        for (set_ups, left) in [
+            (vec![Err(fails(Reason::Refused)), Err(fails(Reason::Timeout)), Ok(())], 0),
+            (vec![Err(fails(Reason::Certificate)), Ok(())], 1),
+        ] {
+            let (_folder, spec) = of_sizes(1, &json!({}));
+            let script = Scripted {
+                set_ups: set_ups.into(),
+                exchanges: [(Span::ZERO, Ok(Outcome::default()))].into(),
+            };
+            // The script is dropped with the driver, so the rest is counted in it.
+            struct Counting(Scripted, std::sync::mpsc::Sender<usize>);
+            impl Driver for Counting {
+                fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+                    self.0.set_up(turn)
+                }
+                fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+                    self.0.exchange(turn)
+                }
+                fn tear_down(&mut self) {
+                    self.1.send(self.0.set_ups.len()).unwrap();
+                }
+            }
+            let (counts, counted) = std::sync::mpsc::channel();
+            std::thread::scope(|scope| {
+                let driver = Counting(script, counts);
+                let spec = &spec;
+                let mut driver =
+                    Running::with(scope, move |control| run(spec, control, Box::new(driver)));
+                driver.wait_for("ready");
+                driver.send(&Command::Start { at_ns: clock::now_ns() });
+                driver.wait_for("done");
+                driver.stop();
+            });
+            assert_eq!(counted.recv().unwrap(), left);
+            let found: Vec<ExchangeEvent> = events(&spec.events);
+            assert_eq!((found.len(), found[0].failure), (1, None), "also after a failed setup");
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_the_exchange_under_way_and_keeps_those_before() {
+        for begins in [false, true] {
+            let (_folder, spec) = of_sizes(3, &json!({}));
+            let long = Span::from_s(600);
+            let exchanges = [Span::ZERO, long, Span::ZERO];
+            let exchanges = exchanges.map(|length| (length, Ok(Outcome::default())));
+            let script = Scripted { set_ups: VecDeque::new(), exchanges: exchanges.into() };
+            std::thread::scope(|scope| {
+                let spec = &spec;
+                let mut driver =
+                    Running::with(scope, move |control| run(spec, control, Box::new(script)));
+                driver.wait_for("ready");
+                if begins {
+                    driver.send(&Command::Start { at_ns: clock::now_ns() });
+                    // After the first exchange.
+                    driver.wait_for("progress");
+                }
+                driver.stop();
+            });
+            let found: Vec<ExchangeEvent> = events(&spec.events);
+            assert_eq!(found.len(), usize::from(begins), "{found:?}");
+        }
+    }
+}

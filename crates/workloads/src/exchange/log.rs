@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::outcome::Outcome;
 use crate::error::Error;
 use crate::events::EventsFile;
+use crate::log::one_line;
 use record::event::{ExchangeEvent, Receipt};
 use std::path::Path;
 use units::Instant;
@@ -18,9 +19,11 @@ pub fn ended(outcome: &Result<Outcome, Failure>) -> ExchangeEvent {
         Ok(Outcome { received }) => {
             ExchangeEvent { received_ns: received.map(Instant::as_ns), ..blank }
         }
-        Err(Failure { reason, detail }) => {
-            ExchangeEvent { failure: Some(*reason), detail: one_line(detail), ..blank }
-        }
+        Err(Failure { reason, detail }) => ExchangeEvent {
+            failure: Some(*reason),
+            detail: one_line(detail, LONGEST_DETAIL),
+            ..blank
+        },
     }
 }
 
@@ -65,7 +68,7 @@ impl Receipts {
             peer: peer.to_owned(),
             time_ns: at.as_ns(),
             failure: Some(why.reason),
-            detail: one_line(&why.detail),
+            detail: one_line(&why.detail, LONGEST_DETAIL),
             ..Receipt::default()
         })
     }
@@ -74,12 +77,6 @@ impl Receipts {
         self.0.push(receipt)?;
         self.0.flush()
     }
-}
-
-/// A text of a peer or a stack, in one line.
-fn one_line(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(visible).take(LONGEST_DETAIL).collect()
 }
 
 #[cfg(test)]

@@ -45,3 +45,6 @@ fn prepare_kernel(spec: &ExchangeSpec) {
         crate::log!("could not set TCP timestamps: {path}: {error}");
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

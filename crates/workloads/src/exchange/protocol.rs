@@ -227,10 +227,19 @@ impl Turn<'_, '_> {
         until: Instant,
     ) -> Result<bool, Failure> {
         let ready = self.watch.wait(set, Some(until.min(self.deadline)))?;
-        if !ready && until > self.deadline {
-            return Err(Failure::timeout());
+        match ready || until > self.deadline {
+            // Also if there is data: a peer may send without end.
+            true => self.check_time().map(|()| ready),
+            false => Ok(false),
         }
-        Ok(ready)
+    }
+
+    /// For loops that may read without waiting.
+    ///
+    /// # Errors
+    /// At the deadline.
+    pub fn check_time(&self) -> Result<(), Failure> {
+        if clock::now() >= self.deadline { Err(Failure::timeout()) } else { Ok(()) }
     }
 
     /// Waits until a frame passes the node's interface or until `until`; returns whether a frame

@@ -101,21 +101,20 @@ impl FrameFilter {
         let address = |at: usize| {
             IpAddr::from(Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| header[at + i])))
         };
-        if !self.has_end([address(8), address(24)]) {
-            return false;
-        }
+        let has_end = self.has_end([address(8), address(24)]);
         let (mut protocol, mut rest) = (i32::from(header[6]), &packet[40..]);
         // The only extension header that the protocols of exchanges cause.
         if let (IPV6_FRAGMENT, Some(fragment)) = (protocol, rest.first_chunk::<8>()) {
             // Later fragments of a datagram have no ports.
             if u16::from_be_bytes([fragment[2], fragment[3]]) >> 3 != 0 {
-                return true;
+                return has_end;
             }
             (protocol, rest) = (i32::from(fragment[0]), &rest[8..]);
         }
         match (protocol, rest.first_chunk::<8>()) {
-            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => self.has_port(head),
-            // ICMPv6 destination unreachable, or packet too big, about a matching packet.
+            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => has_end && self.has_port(head),
+            // ICMPv6 destination unreachable, or packet too big, about a matching packet; also
+            // from a router in between.
             (libc::IPPROTO_ICMPV6, Some(head)) => {
                 outer && matches!(head[0], 1 | 2) && self.matches_ipv6(&rest[8..], false)
             }
@@ -128,17 +127,18 @@ impl FrameFilter {
         let address = |at: usize| {
             IpAddr::from(Ipv4Addr::from(std::array::from_fn::<u8, 4, _>(|i| header[at + i])))
         };
-        if !self.has_end([address(12), address(16)]) {
-            return false;
-        }
+        let has_end = self.has_end([address(12), address(16)]);
         // Later fragments of a datagram have no ports.
         if u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0 {
-            return true;
+            return has_end;
         }
-        let Some(rest) = packet.get(usize::from(header[0] & 15) * 4..) else { return false };
+        let length = usize::from(header[0] & 15) * 4;
+        let Some(rest) = packet.get(length..).filter(|_| length >= header.len()) else {
+            return false;
+        };
         match (i32::from(header[9]), rest.first_chunk::<8>()) {
-            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => self.has_port(head),
-            // ICMP destination unreachable about a matching packet.
+            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => has_end && self.has_port(head),
+            // ICMP destination unreachable about a matching packet; also from a router in between.
             (libc::IPPROTO_ICMP, Some(head)) => {
                 outer && head[0] == 3 && self.matches_ipv4(&rest[8..], false)
             }
@@ -281,6 +281,7 @@ impl Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::net::UdpSocket;
 
     #[test]
@@ -356,5 +357,96 @@ mod tests {
     fn an_interface_that_is_not_there_is_named() {
         let error = Wire::on("nowhere0", FrameFilter::default()).unwrap_err().to_string();
         assert!(error.contains("nowhere0"), "{error}");
+    }
+
+    fn ipv4(from: [u8; 4], to: [u8; 4], protocol: u8, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, (20 + rest.len()) as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
+        packet.extend([from, to].concat());
+        packet.extend(rest);
+        packet
+    }
+
+    fn ipv6(from: &str, to: &str, next: u8, rest: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
+        for end in [from, to] {
+            packet.extend(end.parse::<Ipv6Addr>().unwrap().octets());
+        }
+        packet.extend(rest);
+        packet
+    }
+
+    fn framed(packet: &[u8]) -> Vec<u8> {
+        let kind: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+        [&[0; 12][..], &kind, packet].concat()
+    }
+
+    /// What failed: in a network with routers, the error of a router in between was not counted.
+    #[test]
+    fn the_error_of_a_router_about_a_matching_packet_matches() {
+        let udp = |port: u16| [[0x12, 0x34], port.to_be_bytes(), [0, 8], [0, 0]].concat();
+        let (own, host, router) = ([10, 0, 0, 2], [10, 0, 9, 1], [10, 0, 0, 254]);
+        let filter = FrameFilter { hosts: vec![host.into()], port: 5683 };
+        let unreachable = |inner: &[u8]| [&[3, 1, 0, 0, 0, 0, 0, 0][..], inner].concat();
+        let error =
+            |port, to| framed(&ipv4(router, own, 1, &unreachable(&ipv4(own, to, 17, &udp(port)))));
+        assert!(filter.matches_frame(&error(5683, host)));
+        assert!(!filter.matches_frame(&error(5684, host)), "about another port");
+        assert!(!filter.matches_frame(&error(5683, [10, 0, 9, 2])), "about another host");
+        let echo = framed(&ipv4(router, own, 1, &[8, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!filter.matches_frame(&echo));
+
+        let filter = FrameFilter { hosts: vec!["fd00::9".parse().unwrap()], port: 5683 };
+        let too_big = |port, to| {
+            let inner = ipv6("fd00::2", to, 17, &udp(port));
+            let error = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &inner].concat();
+            framed(&ipv6("fd00::fe", "fd00::2", 58, &error))
+        };
+        assert!(filter.matches_frame(&too_big(5683, "fd00::9")));
+        assert!(!filter.matches_frame(&too_big(5684, "fd00::9")));
+        assert!(!filter.matches_frame(&too_big(5683, "fd00::8")));
+    }
+
+    /// A header of IPv4 has 20 B or more (RFC 791, section 3.1).
+    #[test]
+    fn a_header_that_is_too_short_has_no_ports() {
+        let filter = FrameFilter { hosts: vec![[10, 0, 0, 1].into()], port: 0x4500 };
+        let mut packet = ipv4([10, 0, 0, 2], [10, 0, 0, 1], 17, &[0; 8]);
+        assert!(!filter.matches_frame(&framed(&packet)));
+        // The port would be read from the header itself.
+        (packet[0], packet[2], packet[3]) = (0x40, 0x45, 0);
+        assert!(!filter.matches_frame(&framed(&packet)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_frame_is_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..HEAD), kind in 0..3_u8) {
+            let mut frame = bytes;
+            if frame.len() > 24 {
+                let kind: [u8; 2] = [[8, 0], [0x86, 0xdd], [8, 6]][usize::from(kind)];
+                frame[12..14].copy_from_slice(&kind);
+            }
+            let filter = FrameFilter { hosts: vec![[10, 0, 0, 1].into()], port: 5683 };
+            let _ = filter.matches_frame(&frame);
+        }
+
+        /// Headers as a kernel writes them: options of IPv4, and either end is a host.
+        #[test]
+        fn a_frame_matches_by_its_hosts_and_ports(
+            options in 0..=10_usize,
+            protocol in prop::sample::select(&[6_u8, 17, 132][..]),
+            ports in prop::array::uniform2(prop::sample::select(&[5683_u16, 5684, 40_000][..])),
+            ends in prop::array::uniform2(prop::sample::select(
+                &[[10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3], [224, 0, 1, 187]][..])),
+        ) {
+            let filter = FrameFilter { hosts: vec![[10, 0, 0, 1].into()], port: 5683 };
+            let head = [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &[0; 4]].concat();
+            let mut packet = ipv4(ends[0], ends[1], protocol, &[]);
+            packet[0] += options as u8;
+            packet.extend(vec![0x16; options * 4]);
+            packet.extend(head);
+            let has_port = matches!(protocol, 6 | 17) && ports.contains(&5683);
+            let has_end = ends.iter().any(|end| [[10, 0, 0, 1], [224, 0, 1, 187]].contains(end));
+            prop_assert_eq!(filter.matches_frame(&framed(&packet)), has_port && has_end);
+        }
     }
 }

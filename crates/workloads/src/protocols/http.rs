@@ -22,6 +22,7 @@ use hyper_util::rt::TokioIo;
 use record::spec::ExchangeSpec;
 use record::{Connection, Http, HttpMethod};
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -122,10 +123,18 @@ impl Protocol for Client {
 fn failure(error: &hyper::Error) -> Failure {
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
-        if let Some(io) = inner.downcast_ref::<std::io::Error>()
-            && let Some(code) = io.raw_os_error()
-        {
-            return Failure::io("exchange")(std::io::Error::from_raw_os_error(code));
+        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            if let Some(code) = io.raw_os_error() {
+                return Failure::io("exchange")(std::io::Error::from_raw_os_error(code));
+            }
+            // Errors of hyper in the body of a response.
+            match io.kind() {
+                ErrorKind::UnexpectedEof => return Failure::of(Reason::Lost, io.to_string()),
+                ErrorKind::InvalidInput | ErrorKind::InvalidData => {
+                    return Failure::corrupt(io.to_string());
+                }
+                _ => {}
+            }
         }
         cause = inner.source();
     }

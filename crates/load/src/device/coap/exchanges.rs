@@ -16,8 +16,8 @@ const MAX_KNOWN: usize = 16_384;
 /// MAX_RETRANSMIT (section 4.8).
 const MAX_RETRANSMIT: u32 = 4;
 /// The maximum number of the device's messages that wait for an acknowledgement; further
-/// ones are sent only once.
-const MAX_UNACKNOWLEDGED: usize = 16_384;
+/// answers are sent only once, further notifications as non-confirmable ones.
+pub(super) const MAX_UNACKNOWLEDGED: usize = 16_384;
 
 /// Identifies a message by its peer and message ID: exactly for IPv4, by a 64-bit hash for
 /// IPv6.
@@ -217,10 +217,15 @@ impl Exchanges {
         }
     }
 
+    /// Whether there is room for another message of the device.
+    pub fn has_room(&self) -> bool {
+        self.unacknowledged.len() < MAX_UNACKNOWLEDGED
+    }
+
     /// Stores a confirmable message that the device sent, with the time `wait` to its
     /// retransmission. Returns whether there was room.
     pub fn sent(&mut self, key: Key, bytes: &[u8], wait: Span, observer: Option<u64>) -> bool {
-        if self.unacknowledged.len() >= MAX_UNACKNOWLEDGED {
+        if !self.has_room() {
             return false;
         }
         let (bytes, left) = (bytes.to_vec(), MAX_RETRANSMIT);

@@ -272,7 +272,14 @@ impl<'a> CoapServer<'a> {
             Ok(mut all) => all.settle(key),
             Err(_) => None,
         };
-        let (Some(observer), Ok(mut all)) = (observer, self.observation.lock()) else { return };
+        let Ok(mut all) = self.observation.lock() else { return };
+        let Some(observer) = observer else {
+            // A non-confirmable notification can be rejected, too.
+            if let (Kind::Reset, Some(peer)) = (message.kind, from.get()) {
+                all.rejected(peer, message.id);
+            }
+            return;
+        };
         if message.kind == Kind::Reset {
             return all.remove(observer);
         }
@@ -293,16 +300,24 @@ impl<'a> CoapServer<'a> {
     ) {
         pending.shape.observe = Some(self.sequence());
         self.resource_server.counts.notifications.fetch_add(1, Relaxed);
-        let kind = if confirm { Kind::Confirmable } else { Kind::NonConfirmable };
         let (at, id) = (out.len(), self.id());
         let content =
             Content::Representation(&self.resource_server.payload, &self.resource_server.etag);
+        // Without room to keep it for retransmission, it is non-confirmable.
+        let room = || self.exchanges.lock().ok().filter(|all| all.has_room());
+        let exchanges = if confirm { room() } else { None };
+        let kind = if exchanges.is_some() { Kind::Confirmable } else { Kind::NonConfirmable };
         out.push(&pending.to, |room| pending.write(room, kind, id, CONTENT, content));
-        if confirm
-            && out.len() > at
-            && let Ok(mut all) = self.exchanges.lock()
-        {
-            self.keep(&mut all, pending.to, id, out.get(at), Some(observer));
+        match exchanges {
+            Some(mut all) if out.len() > at => {
+                self.keep(&mut all, pending.to, id, out.get(at), Some(observer));
+            }
+            other => {
+                drop(other);
+                if let Ok(mut all) = self.observation.lock() {
+                    all.sent_unconfirmed(observer, id);
+                }
+            }
         }
     }
 
@@ -375,3 +390,6 @@ fn copy(room: &mut [u8], bytes: &[u8]) -> usize {
     room[..length].copy_from_slice(&bytes[..length]);
     length
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,8 +24,10 @@ pub(crate) struct Observer {
     confirmed: Instant,
     /// Whether a notification waits for its acknowledgement, and whether the value has
     /// changed since.
-    find_waiting: bool,
+    is_waiting: bool,
     behind: bool,
+    /// The message ID of its last non-confirmable notification.
+    unconfirmed: Option<u16>,
 }
 
 /// The observers of all resources.
@@ -57,8 +59,9 @@ impl Observation {
             peer,
             confirmable: con,
             confirmed: now,
-            find_waiting: false,
+            is_waiting: false,
             behind: false,
+            unconfirmed: None,
         };
         self.all.insert(self.next, observer);
         self.next += 1;
@@ -73,6 +76,20 @@ impl Observation {
     /// Ends an observation: the observer is unreachable or rejected a notification.
     pub fn remove(&mut self, number: u64) {
         self.all.remove(&number);
+    }
+
+    /// Handles that a notification was sent as a non-confirmable message with this ID: the next
+    /// one does not wait for its acknowledgement.
+    pub fn sent_unconfirmed(&mut self, number: u64, id: u16) {
+        if let Some(one) = self.all.get_mut(&number) {
+            (one.is_waiting, one.unconfirmed) = (false, Some(id));
+        }
+    }
+
+    /// Ends the observation whose last non-confirmable notification a peer has rejected (section
+    /// 3.6).
+    pub fn rejected(&mut self, peer: SocketAddr, id: u16) {
+        self.all.retain(|_, one| one.peer != peer || one.unconfirmed != Some(id));
     }
 
     /// Whether the next change of a resource needs scheduling: it has observers, and no
@@ -96,7 +113,7 @@ impl Observation {
     /// changed since.
     pub fn acknowledged(&mut self, number: u64, now: Instant) -> Option<(Observer, bool)> {
         let one = self.all.get_mut(&number)?;
-        (one.find_waiting, one.confirmed) = (false, now);
+        (one.is_waiting, one.confirmed) = (false, now);
         let behind = std::mem::take(&mut one.behind);
         let confirm = behind.then(|| one.notify(now)).flatten()?;
         Some((*one, confirm))
@@ -106,12 +123,12 @@ impl Observation {
 impl Observer {
     /// Whether its next notification is confirmable; None if it has to wait.
     fn notify(&mut self, now: Instant) -> Option<bool> {
-        if self.find_waiting {
+        if self.is_waiting {
             self.behind = true;
             return None;
         }
-        self.find_waiting = self.confirmable || now - self.confirmed >= CONFIRM_INTERVAL;
-        Some(self.find_waiting)
+        self.is_waiting = self.confirmable || now - self.confirmed >= CONFIRM_INTERVAL;
+        Some(self.is_waiting)
     }
 }
 

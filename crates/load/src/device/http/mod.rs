@@ -8,12 +8,11 @@ pub(crate) use request::parse;
 
 use super::misbehaviour::Misbehaviour;
 use super::queue::{Job, Queue};
-use super::reading::{read_on, wait};
+use super::reading::{MAX_CONNECTIONS, prepare, read_on, wait, write_on};
 use super::resource_server::ResourceServer;
 use crate::http::Part;
 pub(crate) use request::Head;
 use request::{ALLOWED, LARGEST_BODY, Request};
-use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
@@ -21,8 +20,6 @@ use std::thread;
 use std::time::Duration;
 use units::{Instant, Span};
 
-/// The maximum number of connections; further ones are closed.
-const MAX_CONNECTIONS: usize = 1_024;
 /// The interval of checks of `stop`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// The maximum time from the first byte of a request to its end; 408 after that.
@@ -65,9 +62,7 @@ fn serve_connection(
     queue: &Queue,
     stop: &AtomicBool,
 ) {
-    // An accepted connection may inherit the listener's non-blocking mode.
-    let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
-    if set.and_then(|()| stream.set_read_timeout(Some(CHECK_INTERVAL))).is_err() {
+    if prepare(&stream, CHECK_INTERVAL).is_err() {
         return;
     }
     let mut bytes = Vec::with_capacity(4_096);
@@ -84,9 +79,8 @@ fn serve_connection(
         let status = serve_request(resource_server.find(&request.path), resource_server, queue);
         let misbehaviour =
             if status == "200 OK" { resource_server.misbehaviour() } else { Misbehaviour::None };
-        if !write(&mut stream, status, resource_server, misbehaviour, &request)
-            || !request.keep_alive
-        {
+        let answer = answer(status, resource_server, misbehaviour, &request);
+        if !write_on(&mut stream, &answer, stop) || !request.keep_alive {
             return;
         }
     }
@@ -136,7 +130,7 @@ fn request(
         // Not for a client that sends its body at once (RFC 9110, section 10.1.1).
         if std::mem::take(&mut request.expects_continue)
             && bytes.is_empty()
-            && stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err()
+            && !write_on(stream, b"HTTP/1.1 100 Continue\r\n\r\n", stop)
         {
             return Ok(None);
         }
@@ -155,7 +149,7 @@ fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     let answer =
         format!("HTTP/1.1 {status}\r\n{allow}Content-Length: 0\r\nConnection: close\r\n\r\n");
     // The client sees the end of the answer, while its data is still read.
-    if stream.write_all(answer.as_bytes()).is_err() || stream.shutdown(Shutdown::Write).is_err() {
+    if !write_on(stream, answer.as_bytes(), stop) || stream.shutdown(Shutdown::Write).is_err() {
         return;
     }
     let (until, mut discarded, mut bytes) = (clock::now() + LINGER, 0, Vec::new());
@@ -189,13 +183,13 @@ fn serve_request(
     "503 Service Unavailable"
 }
 
-fn write(
-    stream: &mut TcpStream,
+/// The bytes of an answer; none for silence. A late answer takes its time here.
+fn answer(
     status: &str,
     resource_server: &ResourceServer,
     misbehaviour: Misbehaviour,
     request: &Request,
-) -> bool {
+) -> Vec<u8> {
     let payload: &[u8] = if status == "200 OK" { &resource_server.payload } else { b"" };
     let connection = match (request.keep_alive, request.is_1_0) {
         (false, _) => "Connection: close\r\n",
@@ -209,11 +203,11 @@ fn write(
         answer.extend_from_slice(payload);
     }
     match misbehaviour {
-        Misbehaviour::Silent => return true,
+        Misbehaviour::Silent => answer.clear(),
         Misbehaviour::Corrupt => answer = b"what a strange thing to answer\r\n\r\n".to_vec(),
         Misbehaviour::Late => thread::sleep(resource_server.late_by().into()),
         Misbehaviour::Duplicate => answer.extend(answer.clone()),
         Misbehaviour::None => {}
     }
-    stream.write_all(&answer).is_ok()
+    answer
 }

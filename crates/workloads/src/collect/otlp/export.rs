@@ -71,3 +71,45 @@ pub(super) fn is(headers: &HeaderMap, name: &str, value: &str) -> bool {
     let own = headers.get(name).and_then(|own| own.to_str().ok()).unwrap_or_default();
     own.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use hyper::header::{CONTENT_TYPE, HeaderValue};
+    use std::io::Write;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+        packed.write_all(bytes).unwrap();
+        packed.finish().unwrap()
+    }
+
+    #[test]
+    fn a_small_export_cannot_become_a_large_one() {
+        assert_eq!(gunzip(&packed(b"")).unwrap(), b"");
+        assert_eq!(gunzip(&packed(&vec![b' '; LIMIT])).unwrap().len(), LIMIT);
+        let bomb = packed(&vec![b' '; 64 << 20]);
+        assert!(bomb.len() < 100_000);
+        assert!(gunzip(&bomb).unwrap_err().contains("more than 4 MiB"));
+        let whole = packed(b"abc");
+        for wrong in [&b""[..], b"abc", &whole[..whole.len() - 1], &whole[..5], &[0x1f, 0x8b]] {
+            assert!(gunzip(wrong).unwrap_err().starts_with("gzip: "), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_compared_without_its_parameters() {
+        let has = |value: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(value).unwrap());
+            is(&headers, "content-type", "application/json")
+        };
+        assert!(has(b"application/json") && has(b"Application/JSON ; charset=utf-8"));
+        for other in [&b""[..], b"application/jsonx", b"text/plain;application/json", b"\xff"] {
+            assert!(!has(other), "{other:?}");
+        }
+        assert!(!is(&HeaderMap::new(), "content-type", "application/json"));
+    }
+}

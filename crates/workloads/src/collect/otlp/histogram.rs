@@ -67,10 +67,7 @@ impl Distribution {
             "mean" => Some(self.sum? / (self.count > 0).then_some(self.count as f64)?),
             "min" => self.min.or_else(|| self.given(0.0)),
             "max" => self.max.or_else(|| self.given(1.0)),
-            _ => {
-                let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-                self.quantile(percent / 100.0)
-            }
+            _ => self.quantile(percent(name)? / 100.0),
         }
     }
 
@@ -123,6 +120,17 @@ impl Distribution {
         }
         None
     }
+}
+
+/// Whether [`Distribution::statistic`] has a statistic of this name.
+pub(super) fn is_statistic(name: &str) -> bool {
+    matches!(name, "count" | "sum" | "mean" | "min" | "max") || percent(name).is_some()
+}
+
+/// The percentage of a percentile such as `p99.9`, from 0 to 100.
+fn percent(name: &str) -> Option<f64> {
+    let percent = name.strip_prefix('p')?.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent)
 }
 
 #[cfg(test)]

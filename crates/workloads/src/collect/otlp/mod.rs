@@ -6,7 +6,7 @@ mod histogram;
 mod http;
 mod server;
 
-use histogram::Distribution;
+use histogram::{Distribution, is_statistic};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -39,9 +39,10 @@ impl Selection {
         Some(Self { text: text.to_owned(), selector: SeriesSelector::parse(text)? })
     }
 
-    /// Whether this is the metric `name`, or one of its statistics.
+    /// The statistic of the metric `name` that this is; `None` if it is none.
     fn statistic<'a>(&'a self, name: &str) -> Option<&'a str> {
-        self.selector.name().strip_prefix(name)?.strip_prefix('.')
+        let statistic = self.selector.name().strip_prefix(name)?.strip_prefix('.')?;
+        is_statistic(statistic).then_some(statistic)
     }
 }
 
@@ -164,14 +165,16 @@ fn is_recorded(flags: u32) -> bool {
     flags & NO_RECORDED_VALUE == 0
 }
 
+/// The value of a point; as on a page of Prometheus, one that is not finite has none.
 fn number(point: &NumberDataPoint) -> Option<f64> {
     if !is_recorded(point.flags) {
         return None;
     }
-    Some(match point.value? {
+    let value = match point.value? {
         number_data_point::Value::AsDouble(value) => value,
         number_data_point::Value::AsInt(value) => value as f64,
-    })
+    };
+    value.is_finite().then_some(value)
 }
 
 /// The value of an attribute as text; `None` for lists and bytes.
@@ -268,5 +271,51 @@ mod tests {
         let gap = of(&point(NO_RECORDED_VALUE), &selections);
         assert_eq!(gap.values, []);
         assert!(gap.unknown.is_empty(), "they are known: {:?}", gap.unknown);
+    }
+
+    /// What failed: one point that is not a number hid all others, which a page of Prometheus does
+    /// not.
+    #[test]
+    fn points_that_are_no_number_are_left_out_of_the_sum() {
+        let point = |value: f64, code: &str| NumberDataPoint {
+            value: Some(number_data_point::Value::AsDouble(value)),
+            attributes: vec![KeyValue {
+                key: "code".to_owned(),
+                value: Some(AnyValue {
+                    value: Some(any_value::Value::StringValue(code.to_owned())),
+                }),
+                ..KeyValue::default()
+            }],
+            ..NumberDataPoint::default()
+        };
+        let points = [
+            point(3.0, "a"),
+            point(f64::NAN, "b"),
+            point(f64::INFINITY, "c"),
+            point(-0.0, "d"),
+            point(4.5, "e"),
+        ];
+        let mut request: ExportMetricsServiceRequest = serde_json::from_str(EXPORT).unwrap();
+        let metric = &mut request.resource_metrics[0].scope_metrics[0].metrics[1];
+        let Some(metric::Data::Gauge(gauge)) = &mut metric.data else { panic!("a gauge") };
+        gauge.data_points = points.to_vec();
+        let series = ["queue.depth", "queue.depth{code=\"b\"}", "queue.depth{code=\"d\"}"];
+        let selections = series.map(|text| Selection::parse(text).unwrap());
+        let found = values(&request, &selections);
+        assert_eq!(found.values, [(series[0].to_owned(), 7.5), (series[2].to_owned(), 0.0)]);
+    }
+
+    /// What failed: a misspelt statistic was not reported.
+    #[test]
+    fn statistics_that_do_not_exist_are_reported_with_one_that_does() {
+        for wrong in ["p50x", "p101", "p-1", "pNaN", "p", "median", "p1e999", "count.x", ""] {
+            let found = of(EXPORT, &[&format!("delay.{wrong}"), "queue.depth", "requests"]);
+            assert_eq!(found.unknown, ["delay.p99".to_owned()].into(), "{wrong}");
+            assert_eq!(found.values.len(), 2, "{wrong}");
+        }
+        for right in ["p0", "p100", "p99.9", "count", "mean"] {
+            let found = of(EXPORT, &[&format!("delay.{right}"), "queue.depth", "requests"]);
+            assert_eq!((found.values.len(), found.unknown.len()), (3, 0), "{right}");
+        }
     }
 }

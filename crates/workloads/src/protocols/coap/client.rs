@@ -173,6 +173,11 @@ impl Client {
             whole.extend_from_slice(&response.payload);
             match response.block2 {
                 Some(received) if received.more => {
+                    // Otherwise the next block's number would not be known (RFC 7959, 2.2).
+                    if response.payload.len() != received.size() {
+                        let why = "a block with others after it was not as long as its size";
+                        return Err(Failure::corrupt(why));
+                    }
                     // A server may choose a smaller block size; block numbers then refer to that
                     // size.
                     let number = (whole.len() / received.size()) as u32;

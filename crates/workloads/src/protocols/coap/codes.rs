@@ -49,3 +49,32 @@ pub(super) fn nack(reason: c_int, secured_by_key: bool) -> Failure {
         other => Failure::of(Reason::Other, format!("not delivered (libcoap's reason {other})")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_libcoap_reports_has_a_reason_and_a_hint() {
+        for (code, by_key, reason, words) in [
+            (ffi::NACK_TOO_MANY_RETRIES, false, Reason::Timeout, "maximum of retransmissions"),
+            (ffi::NACK_RST, false, Reason::Rejected, "reset"),
+            (ffi::NACK_ICMP, false, Reason::Refused, "no server listens"),
+            (ffi::NACK_TLS_FAILED, true, Reason::Rejected, "the same key"),
+            (ffi::NACK_TLS_FAILED, false, Reason::Certificate, "signed by `ca`"),
+            (ffi::NACK_NOT_DELIVERABLE, false, Reason::Lost, "not delivered"),
+            (99, false, Reason::Other, "reason 99"),
+        ] {
+            let failure = nack(code, by_key);
+            assert_eq!(failure.reason, reason, "{code}");
+            assert!(failure.detail.contains(words), "{failure}");
+        }
+    }
+
+    /// RFC 7252, section 12.1.1.
+    #[test]
+    fn methods_have_the_codes_of_the_standard() {
+        let codes = [Method::Get, Method::Post, Method::Put, Method::Delete].map(method_code);
+        assert_eq!(codes, [1, 2, 3, 4]);
+    }
+}

@@ -394,3 +394,80 @@ impl<'a> Client<'a> {
         self.events.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::tests::{Running, events};
+    use crate::protocols::mqtt::broker::{self, Manners};
+    use serde_json::json;
+    use std::net::TcpListener;
+    use std::path::Path;
+
+    /// A client that publishes three messages to the topic that it subscribes to.
+    fn spec(folder: &Path, port: u16, qos: u8) -> MqttSpec {
+        let payload = folder.join("payload");
+        std::fs::write(&payload, "m##########").unwrap();
+        serde_json::from_value(json!({
+            "node": "meter", "client": "meter-0", "broker": "broker", "host": "127.0.0.1",
+            "port": port, "version": "3.1.1", "qos": qos, "keep_alive_s": 60,
+            "clean_session": true, "reconnect_min_ns": 1_000_000, "reconnect_max_ns": 2_000_000,
+            "connect_limit_ns": 300_000_000, "subscribe": "a/b", "expected": 3, "publish": "a/b",
+            "schedule": [[7, 0], [8, 0], [9, 1_000_000]], "payload": payload,
+            "events": folder.join("events.csv"),
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn messages_are_acknowledged_with_qos_and_received_once() {
+        for qos in 0..=2 {
+            let folder = tempfile::tempdir().unwrap();
+            let spec = spec(folder.path(), broker::start(Manners::Good), qos);
+            std::thread::scope(|scope| {
+                let spec = &spec;
+                let mut client = Running::with(scope, move |control| run(spec, control));
+                client.wait_for("ready");
+                client.send(&Command::Start { at_ns: clock::now_ns() });
+                client.wait_for("done");
+                client.stop();
+            });
+            let all: Vec<MessageEvent<'_, ClientEvent>> = events(&spec.events);
+            assert_eq!(all[0].event, ClientEvent::Connected);
+            assert!(all.iter().all(|event| event.peer == "broker" && event.bytes == 11));
+            let of = |kind| -> Vec<u64> {
+                let own = all.iter().filter(|event| event.event == kind);
+                own.map(|event| event.message).collect()
+            };
+            let acknowledged = if qos == 0 { vec![] } else { vec![7, 8, 9] };
+            assert_eq!(of(ClientEvent::Sent), [7, 8, 9]);
+            assert_eq!(of(ClientEvent::Received), [7, 8, 9]);
+            assert_eq!(of(ClientEvent::Acknowledged), acknowledged);
+            assert!(of(ClientEvent::Duplicate).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_broker_that_does_not_take_the_client_is_an_error_with_a_hint() {
+        let none = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for (port, words) in [
+            (broker::start(Manners::Refuses(5)), ["refused the connection", "(users, MQTT"]),
+            // Unavailable: tried again until the limit.
+            (broker::start(Manners::Refuses(3)), ["within 0.3 s", "refused the connection"]),
+            (broker::start(Manners::RefusesSubscriptions), ["subscribe to a/b", "access control"]),
+            (broker::start(Manners::Closes), ["within 0.3 s", "check that a broker runs"]),
+            (broker::start(Manners::Garbles), ["within 0.3 s", "check that a broker runs"]),
+            (none, ["within 0.3 s", "check that a broker runs on broker"]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let spec = spec(folder.path(), port, 1);
+            let error = std::thread::scope(|scope| {
+                let spec = &spec;
+                let client = Running::with(scope, move |control| run(spec, control));
+                client.join().unwrap_err().to_string()
+            });
+            assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
+            assert!(error.contains("node broker") && !error.contains('\n'), "{error}");
+        }
+    }
+}

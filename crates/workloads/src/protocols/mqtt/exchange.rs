@@ -7,7 +7,6 @@
 //! handshake to CONNECT without an event in between.
 
 use super::options;
-use crate::address::number;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::outcome::Outcome;
@@ -46,9 +45,10 @@ pub(super) fn no_broker(spec: &ExchangeSpec) -> Error {
     Error::protocol(&format!("use MQTT at {}", spec.node), "the spec has no broker")
 }
 
-/// Topic of a source; short, because each message carries it.
+/// Topic of a source: the workload's number and the source's whole address, since addresses of
+/// different networks may differ in any of their bits.
 pub(super) fn topic(spec: &ExchangeSpec, source: IpAddr) -> String {
-    format!("{}/{:x}", spec.workload, number(source) as u16)
+    format!("{}/{source}", spec.workload)
 }
 
 /// A broker of an exchange.
@@ -251,4 +251,38 @@ fn pending_error(fd: RawFd) -> Option<io::Error> {
     // SAFETY: the descriptor is open; libmosquitto owns it, and this only reads its state.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     socket2::SockRef::from(&socket).take_error().ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::tests::spec;
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    /// What failed: topics had only the low 16 bits of the address.
+    #[test]
+    fn sources_of_different_networks_have_different_topics() {
+        let protocol = json!({"mqtt": {"qos": 0, "version": "5"}});
+        let spec = spec(std::path::Path::new("x"), &protocol, &json!({"workload": 3}));
+        let addresses = [
+            "10.0.0.7",
+            "10.1.0.7",
+            "10.0.1.7",
+            "10.0.0.107",
+            "172.16.0.7",
+            "0.10.0.7",
+            "fd00::7",
+            "fd00:0:0:1::7",
+            "fd00:1::7",
+            "fd01::7",
+            "fd00::a00:7",
+        ];
+        let topics = addresses.map(|address| topic(&spec, address.parse().unwrap()));
+        assert_eq!(topics.iter().collect::<BTreeSet<_>>().len(), addresses.len(), "{topics:?}");
+        for topic in topics {
+            // A subscription to it has no wildcards (MQTT 3.1.1, section 4.7.1).
+            assert!(topic.starts_with("3/") && !topic.contains(['+', '#', '\0']), "{topic}");
+        }
+    }
 }

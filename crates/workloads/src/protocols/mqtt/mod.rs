@@ -1,6 +1,8 @@
 //! MQTT with libmosquitto: a client that publishes on schedule, receives its subscription, and
 //! records the events of each message; and both sides of exchanges.
 
+#[cfg(test)]
+pub(crate) mod broker;
 mod client;
 mod exchange;
 mod subscriber;

@@ -94,3 +94,60 @@ fn failure(operation: &str, error: &ConnectionError) -> Failure {
     };
     Failure::of(reason, format!("{operation}: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quinn::{ApplicationClose, ConnectionClose, TransportErrorCode, VarInt};
+
+    fn closed(error_code: TransportErrorCode) -> ConnectionError {
+        ConnectionError::ConnectionClosed(ConnectionClose {
+            error_code,
+            frame_type: None,
+            reason: "why".into(),
+        })
+    }
+
+    /// Codes of RFC 9000, section 20.1, and alerts of RFC 8446, section 6.
+    #[test]
+    fn the_end_of_a_connection_has_a_reason() {
+        use Reason::{Certificate, Lost, Refused, Rejected, Timeout, Unsupported};
+        let application = ApplicationClose { error_code: VarInt::from_u32(0), reason: "".into() };
+        for (error, reason) in [
+            (closed(TransportErrorCode::CONNECTION_REFUSED), Refused),
+            (closed(TransportErrorCode::INTERNAL_ERROR), Rejected),
+            (closed(TransportErrorCode::PROTOCOL_VIOLATION), Rejected),
+            (closed(TransportErrorCode::crypto(42)), Certificate),
+            (closed(TransportErrorCode::crypto(48)), Certificate),
+            (closed(TransportErrorCode::crypto(116)), Certificate),
+            // No application protocol, and a handshake failure: not about certificates.
+            (closed(TransportErrorCode::crypto(120)), Rejected),
+            (closed(TransportErrorCode::crypto(40)), Rejected),
+            (ConnectionError::VersionMismatch, Unsupported),
+            (ConnectionError::TimedOut, Timeout),
+            (ConnectionError::Reset, Lost),
+            (ConnectionError::LocallyClosed, Lost),
+            (ConnectionError::ApplicationClosed(application), Lost),
+            (ConnectionError::CidsExhausted, Reason::Other),
+        ] {
+            let failure = failure("connect", &error);
+            assert_eq!(failure.reason, reason, "{error}");
+            assert!(failure.detail.starts_with("connect: "), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_network_with_small_frames_and_missing_files_are_named() {
+        let protocol = serde_json::json!({"quic": {"early_data": false, "mtu_discovery": false}});
+        let spec = |more| crate::exchange::tests::spec(Path::new("x"), &protocol, &more);
+        let error = check(&spec(serde_json::json!({"mtu": 1_279}))).unwrap_err().to_string();
+        assert!(error.contains("1279 B") && error.contains("1280 B"), "{error}");
+        check(&spec(serde_json::json!({"mtu": 1_280}))).unwrap();
+        let error = certificates(Path::new("/nowhere/ca.pem")).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/ca.pem"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        std::fs::write(&path, "-----BEGIN CERTIFICATE-----\n%%%\n").unwrap();
+        assert!(certificates(&path).is_err());
+    }
+}

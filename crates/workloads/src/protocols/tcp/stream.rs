@@ -59,13 +59,14 @@ pub fn write(turn: &mut Turn<'_, '_>, mut stream: &TcpStream, bytes: &[u8]) -> R
 /// Reads at least one byte into `buffer`; 0 is the end of the stream.
 ///
 /// # Errors
-/// The connection breaks, or the read times out.
+/// The connection breaks, or the deadline has passed, even if there is data.
 pub fn read(
     turn: &mut Turn<'_, '_>,
     mut stream: &TcpStream,
     buffer: &mut [u8],
 ) -> Result<usize, Failure> {
     loop {
+        turn.check_time()?;
         match stream.read(buffer) {
             Ok(n) => return Ok(n),
             Err(error) if is_transient(&error) => turn.wait(stream.as_raw_fd(), libc::POLLIN)?,
@@ -168,4 +169,93 @@ pub fn no_delay(fd: RawFd) {
 /// Whether the operation can simply be retried later.
 pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::tests::with_turn;
+    use std::net::TcpListener;
+    use units::Instant;
+
+    /// Both ends of a connection; the first one is non-blocking.
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_nonblocking(true).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    fn patient() -> Instant {
+        clock::now() + Span::from_s(120)
+    }
+
+    fn soon() -> Instant {
+        clock::now() + Span::from_ms(50)
+    }
+
+    /// What failed: a peer that always had more data could keep an exchange going.
+    #[test]
+    fn the_deadline_ends_a_read_though_there_is_data() {
+        let (near, mut far) = pair();
+        far.write_all(b"data").unwrap();
+        let mut buffer = [0; 4];
+        with_turn(patient(), |turn| fill(turn, &near, &mut buffer)).unwrap();
+        assert_eq!(&buffer, b"data");
+        far.write_all(b"more").unwrap();
+        let late = with_turn(clock::now(), |turn| read(turn, &near, &mut buffer));
+        assert_eq!(late.unwrap_err().reason, Reason::Timeout);
+    }
+
+    #[test]
+    fn a_connection_that_ends_early_is_lost_and_a_silent_one_times_out() {
+        let (near, mut far) = pair();
+        far.write_all(b"abc").unwrap();
+        let mut buffer = [0; 4];
+        let late = with_turn(soon(), |turn| fill(turn, &near, &mut buffer));
+        assert_eq!(late.unwrap_err().reason, Reason::Timeout);
+        let (near, mut far) = pair();
+        far.write_all(b"abc").unwrap();
+        drop(far);
+        let lost = with_turn(patient(), |turn| fill(turn, &near, &mut buffer));
+        assert_eq!(lost.unwrap_err().reason, Reason::Lost);
+        // More than both kernels keep for a peer that does not read.
+        let (near, _far) = pair();
+        let late = with_turn(soon(), |turn| write(turn, &near, &vec![0; 64 << 20]));
+        assert_eq!(late.unwrap_err().reason, Reason::Timeout);
+    }
+
+    #[test]
+    fn a_close_waits_for_the_peer_and_takes_a_reset_for_one() {
+        let (near, far) = pair();
+        let late = with_turn(soon(), |turn| close(turn, near));
+        assert_eq!(late.unwrap_err().reason, Reason::Timeout, "the peer does not close");
+        drop(far);
+        let (near, mut far) = pair();
+        far.write_all(&[7; 5_000]).unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        with_turn(patient(), |turn| close(turn, near)).unwrap();
+        // A peer that closes with unread data resets the connection.
+        let (mut near, far) = pair();
+        near.write_all(b"unread").unwrap();
+        drop(far);
+        with_turn(patient(), |turn| close(turn, near)).unwrap();
+    }
+
+    #[test]
+    fn sent_data_is_drained_when_the_peers_kernel_has_it() {
+        let (mut near, far) = pair();
+        near.write_all(&[7; 10_000]).unwrap();
+        // The peer need not read.
+        with_turn(patient(), |turn| drain(turn, near.as_raw_fd())).unwrap();
+        // More than it takes while its program does not read.
+        let late = with_turn(soon(), |turn| write(turn, &near, &vec![7; 64 << 20]));
+        assert_eq!(late.unwrap_err().reason, Reason::Timeout);
+        let late = with_turn(soon(), |turn| drain(turn, near.as_raw_fd()));
+        assert_eq!(late.unwrap_err().reason, Reason::Timeout);
+        // The program ends, so its kernel resets the connection.
+        drop(far);
+        let lost = with_turn(patient(), |turn| drain(turn, near.as_raw_fd()));
+        assert_eq!(lost.unwrap_err().reason, Reason::Lost);
+    }
 }

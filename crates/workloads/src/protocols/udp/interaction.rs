@@ -211,3 +211,85 @@ impl SinkLink for UdpSink {
         Ok(false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spec(role: &str, port: u16) -> InteractionSpec {
+        let (own, peers) = match role {
+            "source" => (
+                "127.0.0.1",
+                json!([
+                    {"name": "a", "address": "127.0.0.2"}, {"name": "b", "address": "127.0.0.3"},
+                ]),
+            ),
+            _ => ("127.0.0.2", json!([{"name": "utility", "address": "127.0.0.1"}])),
+        };
+        serde_json::from_value(json!({
+            "role": role, "node": "x", "down": "udp/request-response",
+            "up": "udp/request-response", "address": own, "port_down": port, "mtu": 1_500,
+            "peers": peers, "payload": "p", "reply_payload": "p", "events": "e",
+            "every_ns": 1, "messages": 1,
+        }))
+        .unwrap()
+    }
+
+    /// Waits until a link has something to read.
+    fn wait(fd: RawFd) {
+        let mut entry = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        let until = clock::now() + units::Span::from_s(60);
+        assert!(crate::wait::poll(&mut entry, Some(until)).unwrap());
+        assert_ne!(entry[0].revents, 0, "nothing arrived");
+    }
+
+    #[test]
+    fn a_source_and_a_sink_greet_and_exchange_and_ignore_others() {
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (source_spec, sink_spec) = (spec("source", port), spec("sink", port));
+        let mut source = UdpSource::new(&source_spec).unwrap();
+        let mut sink = UdpSink::new(&sink_spec).unwrap();
+        let (of_source, of_sink) =
+            (source.descriptors().unwrap()[0], sink.descriptors().unwrap()[0]);
+        let mut message = Vec::new();
+        // Of an address that is no peer: the other sink does not run.
+        let stranger = UdpSocket::bind("127.0.0.9:0").unwrap();
+        stranger.send_to(HELLO, ("127.0.0.2", port)).unwrap();
+        stranger.send_to(b"forged", ("127.0.0.1", port)).unwrap();
+        wait(of_sink);
+        assert!(!sink.receive(&mut message).unwrap() && !sink.greeted());
+        wait(of_source);
+        assert_eq!(source.receive(&mut message).unwrap(), None);
+        source.hello().unwrap();
+        wait(of_sink);
+        assert!(!sink.receive(&mut message).unwrap() && sink.greeted());
+        wait(of_source);
+        assert_eq!(source.receive(&mut message).unwrap(), None);
+        assert!(!source.greeted(), "one sink is missing");
+        let other = UdpSocket::bind(("127.0.0.3", port)).unwrap();
+        other.send_to(HELLO, ("127.0.0.1", port)).unwrap();
+        other.send_to(HELLO, ("127.0.0.1", port)).unwrap();
+        wait(of_source);
+        assert_eq!(source.receive(&mut message).unwrap(), None);
+        assert!(source.greeted() && source.missing == 0, "a repeated hello counts once");
+        // A message larger than the MTU of any link, an empty one, and their replies.
+        for text in [&vec![b'x'; 60_000][..], b""] {
+            source.send(Some(0), text).unwrap();
+            wait(of_sink);
+            assert!(sink.receive(&mut message).unwrap());
+            assert_eq!(message, text);
+            assert!(sink.reply(b"reply").unwrap());
+            wait(of_source);
+            assert_eq!(source.receive(&mut message).unwrap(), Some(0));
+            assert_eq!(message, b"reply");
+        }
+        // What the kernel refuses is lost, as in a network.
+        source.send(Some(0), &vec![0; 70_000]).unwrap();
+        source.send(Some(1), b"to the other").unwrap();
+        other.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        let mut buffer = [0; 64];
+        let length = other.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"to the other");
+    }
+}
