@@ -87,6 +87,34 @@ fn axes_and_keys_are_set_in_every_style() {
 }
 
 #[test]
+fn values_of_axes_with_separators_are_set_in_quotes() {
+    let axis = |set: &str, name: &str| value(set, &["matrix", name]);
+    assert_eq!(axis(r#"loss="a|b"|c"#, "loss"), "`a|b` `c`");
+    assert_eq!(axis(r#"loss= "a, b" | "c=d" "#, "loss"), "`a, b` `c=d`");
+    assert_eq!(axis(r#"loss="say \"x\" \\""#, "loss"), r#"`say "x" \`"#);
+    // Without quotes, `,` and `=` are parts of the only value, as before.
+    assert_eq!(axis("loss=GET=9,POST=1", "loss"), "`GET=9,POST=1`");
+    // A quote inside a word is itself.
+    assert_eq!(axis("loss=5\"|7\"", "loss"), "`5\"` `7\"`");
+    let text = FILE.replace("  loss:\n", "  'a=b.c':\n");
+    let changed = given(&text, &[r#""a=b.c"=1"#]).unwrap();
+    let (root, _) = tree::parse(&changed).unwrap();
+    assert_eq!(edit::entry(root.get("matrix").unwrap(), "a=b.c").unwrap().1.kind(), "a list");
+    assert!(changed.contains(r#"'a=b.c': ["1"]"#), "{changed}");
+    // The value of a key is taken as it is, with its quotes.
+    assert_eq!(value(r#"duration="5 s""#, &["duration"]), r#""5 s""#);
+    for (set, words) in [
+        (r#"loss="a|b"#, "no closing quote"),
+        (r#"loss="a"b"#, "`b` follows a closing quote"),
+        (r#""loss=1"#, "no closing quote"),
+        (r#""nodes.meter.count"=1"#, "no axis and no key is `nodes.meter.count`"),
+    ] {
+        let error = given(FILE, &[set]).unwrap_err();
+        assert!(error.contains(words), "{set}: {error}");
+    }
+}
+
+#[test]
 fn misspelt_and_incomplete_settings_are_refused() {
     for (set, words) in [
         ("los=5 %", "no axis and no key is `los`; did you mean `loss`?"),

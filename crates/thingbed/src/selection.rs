@@ -3,6 +3,7 @@
 use crate::arguments::Run;
 use crate::show;
 use experiment::{Cell, Experiment};
+use record::selection::AxisValues;
 use serde_json::Value;
 
 /// Key that selects one repeat in `--only`, in addition to axes.
@@ -66,11 +67,15 @@ fn without_repeat(
     let mut picked = None;
     let mut rest = Vec::new();
     for text in only {
-        let (own, others): (Vec<&str>, Vec<&str>) = text
-            .split(',')
-            .partition(|part| part.split_once('=').is_some_and(|(name, _)| name.trim() == REPEAT));
+        // An error is that of `Only::parse`, which reads the text again.
+        let Ok(parts) = AxisValues::parse_all(text) else {
+            rest.push(text.clone());
+            continue;
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part.axis == REPEAT);
         for part in own {
-            let value = part.split_once('=').map_or("", |(_, value)| value.trim());
+            let value = part.values.join("|");
             let number = value.parse();
             let number = number
                 .map_err(|_| format!("`{value}` is not a repeat; repeats are numbered from 0"))?;
@@ -79,6 +84,7 @@ fn without_repeat(
         if !others.is_empty() {
             // The other parts stay together: a comma combines axes, repeated options are
             // alternatives.
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
             rest.push(others.join(","));
         }
     }
