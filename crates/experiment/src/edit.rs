@@ -67,7 +67,8 @@ pub(crate) fn replace(
     value: &str,
 ) -> Result<String, Problem> {
     let Some(key) = key else {
-        return Ok(splice(text, node.place.start, end(text, node), value));
+        let start = header(text, node.place).unwrap_or(node.place.start);
+        return Ok(splice(text, start, end(text, node), value));
     };
     // A block list may be indented as its key, where a value in one line may not be: so all after
     // the colon is replaced.
@@ -123,11 +124,22 @@ pub(crate) fn lines(text: &str, place: Place, new: &str) -> String {
 
 /// Whether a scalar is a text in several lines, whose place has only the lines.
 pub(crate) fn is_block(text: &str, place: Place) -> bool {
+    header(text, place).is_some()
+}
+
+/// Position of the `|` or `>` in front of a scalar that is a text in several lines.
+fn header(text: &str, place: Place) -> Option<usize> {
     let before = &text[..place.start];
-    // The header may have indentation and chomping indicators, as in `|2-` (YAML 1.2.2, 8.1.1).
     let head = before.trim_end_matches([' ', '\t', '\n', '\r']);
-    let indicator = head.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
-    before[head.len()..].contains('\n') && indicator.ends_with(['|', '>'])
+    if !before[head.len()..].contains('\n') {
+        return None;
+    }
+    let start = head.rfind('\n').map_or(0, |newline| newline + 1);
+    // A comment may follow the header, and in a comment there may be a `|` as well.
+    let line = head[start..].split(" #").next().unwrap_or_default().trim_end();
+    // The header may have indentation and chomping indicators, as in `|2-` (YAML 1.2.2, 8.1.1).
+    let indicator = line.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    indicator.ends_with(['|', '>']).then(|| start + indicator.len() - 1)
 }
 
 fn splice(text: &str, start: usize, end: usize, value: &str) -> String {
@@ -139,7 +151,8 @@ fn end(text: &str, node: &Node) -> usize {
     let last = match &node.content {
         Content::List(items) => items.last(),
         Content::Map(entries) => entries.last().map(|(_, value)| value),
-        _ => return node.place.end,
+        // The place of a text in several lines reaches to the next token, which stays in its line.
+        _ => return text[..node.place.end].trim_end().len().max(node.place.start),
     };
     let flow = text[node.place.start..].starts_with(['[', '{']);
     let inner = last.map_or(node.place.start + usize::from(flow), |last| end(text, last));

@@ -196,3 +196,154 @@ fn an_experiment_with_other_axes_keeps_the_expectations_that_fit() {
     let stored = Experiment::parse_stored(experiment.source(), "e.yaml", "").unwrap();
     assert_eq!(stored.axes().next().unwrap().1, ["5 %", "9 %"]);
 }
+
+/// The scalars of a tree, by their path for `--set`.
+fn scalars_of(node: &Node, path: &str, found: &mut Vec<(String, String)>) {
+    let below =
+        |step: &str| if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };
+    match &node.content {
+        Content::Scalar(text) => found.push((path.to_owned(), text.clone())),
+        Content::List(items) => items.iter().enumerate().for_each(|(number, item)| {
+            scalars_of(item, &below(&number.to_string()), found);
+        }),
+        Content::Map(entries) => {
+            entries.iter().for_each(|(key, value)| scalars_of(value, &below(&key.text), found));
+        }
+        Content::Nothing | Content::Broken => {}
+    }
+}
+
+fn all_scalars(text: &str) -> Vec<(String, String)> {
+    let (root, problems) = tree::parse(text).unwrap_or_else(|p| panic!("{}\n{text}", p.message));
+    assert!(problems.is_empty(), "{text}");
+    let mut found = Vec::new();
+    scalars_of(&root, "", &mut found);
+    found
+}
+
+/// All places of YAML at which a value can be: block and flow, plain, quoted and of several lines.
+const STYLES: &str = "\
+experiment: e # name
+description: |
+  some
+  lines
+nodes:
+  a: {count: 2, run: [x, 'it''s', \"a\\\"b\\n\", ''], env: {A: '1', B: \"\"}}
+  b:   # a comment
+    run:
+    - sh
+    - -c
+    - >-
+      folded
+      lines
+    - |
+      while true; do
+        echo x
+      done
+    env:
+      A: plain text
+      'B': \"q\" # comment
+    limits:
+      {cpus: 0.5,
+       processes: 9}
+networks:
+  n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {delay: 5 ms,
+    loss: 1 %}}}}
+workloads:
+- load:
+    name: http
+    on: a
+  # between
+- command: {on: b, run: [y]}
+duration: 5 s";
+
+#[test]
+fn a_setting_changes_its_value_and_no_other_in_every_style() {
+    let before = all_scalars(STYLES);
+    assert!(before.len() >= 25, "{}", before.len());
+    for odd in ["plain", "5 %", "a\"b: #c, {d} [e] 'f' \\n & *g", "é😀", "yes", "null", "|"] {
+        for (path, _) in &before {
+            let changed = given(STYLES, &[&format!("{path}={odd}")])
+                .unwrap_or_else(|error| panic!("{path}={odd}: {error}"));
+            let expected: Vec<(String, String)> = before
+                .iter()
+                .map(|(other, old)| {
+                    (other.clone(), if other == path { odd } else { old }.to_owned())
+                })
+                .collect();
+            assert_eq!(all_scalars(&changed), expected, "{path}={odd}\n{changed}");
+        }
+    }
+}
+
+#[test]
+fn settings_of_lists_and_maps_replace_them_and_no_other_value() {
+    let before = all_scalars(STYLES);
+    for (path, value, inside) in [
+        ("nodes.a.run", "[p, 'q r']", vec![("nodes.a.run.0", "p"), ("nodes.a.run.1", "q r")]),
+        ("nodes.b.run", "[p]", vec![("nodes.b.run.0", "p")]),
+        ("nodes.b.env", "{C: '3', D: x}", vec![("nodes.b.env.C", "3"), ("nodes.b.env.D", "x")]),
+        ("nodes.a.env", "{}", vec![]),
+        ("nodes.b.limits", "{cpus: 2}", vec![("nodes.b.limits.cpus", "2")]),
+        ("networks.n.links", "{}", vec![]),
+        ("networks.n.attach", "[b]", vec![("networks.n.attach.0", "b")]),
+    ] {
+        let changed = given(STYLES, &[&format!("{path}={value}")]).unwrap();
+        let is_inside = |other: &str| other.starts_with(&format!("{path}."));
+        let all = all_scalars(&changed);
+        let (found, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(other, _)| is_inside(other));
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(found, inside, "{changed}");
+        let kept: Vec<_> = before.iter().filter(|(other, _)| !is_inside(other)).cloned().collect();
+        assert_eq!(others, kept, "{changed}");
+    }
+}
+
+#[test]
+fn variables_are_filled_in_as_they_are_in_every_style() {
+    let odd = "a\"b: #c, {d} [e] 'f' \\n & *g é";
+    let environment = |name: &str| (name == "X").then(|| odd.to_owned());
+    let text = "\
+a: ${env:X}
+b: '<${env:X}>'   # ${env:Y}
+c: \"<${env:X}>\"
+d: [x, '${env:X}', \"${env:X}\"]
+e: {f: '${env:X}'}
+g: |
+  one ${env:X}
+h: >-   # a comment
+  two ${env:X}
+  three
+i:
+- |2-  # a comment
+  ${env:X}
+j:   # of a | and a >
+  ${env:X}
+k: >
+
+  four
+  ${env:X}
+l: end
+";
+    let done = apply(text, Overrides { set: &[], environment: &environment }).unwrap();
+    let expected = [
+        ("a", odd.to_owned()),
+        ("b", format!("<{odd}>")),
+        ("c", format!("<{odd}>")),
+        ("d.0", "x".to_owned()),
+        ("d.1", odd.to_owned()),
+        ("d.2", odd.to_owned()),
+        ("e.f", odd.to_owned()),
+        ("g", format!("one {odd}\n")),
+        ("h", format!("two {odd} three")),
+        ("i.0", odd.to_owned()),
+        ("j", odd.to_owned()),
+        ("k", format!("\nfour {odd}\n")),
+        ("l", "end".to_owned()),
+    ]
+    .map(|(path, value)| (path.to_owned(), value));
+    assert_eq!(all_scalars(&done.text), expected, "{}", done.text);
+    assert_eq!(done.variables, ["X"]);
+}

@@ -137,7 +137,7 @@ mod tests {
             pieces in proptest::collection::vec(
                 prop_oneof![
                     Just("a"), Just("b c"), Just(" "), Just("\t"), Just("'"), Just("\""), Just("\\"),
-                    Just("\\\\"), Just("\\\""), Just("\\n"), Just("\\\n"), Just("é"), Just("=-"),
+                    Just("\\\\"), Just("\\\""), Just("\\n"), Just("\"a\\\nb\""), Just("é"), Just("=-"),
                 ],
                 0..10,
             )
