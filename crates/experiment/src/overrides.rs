@@ -100,7 +100,8 @@ fn set(text: &str, setting: &str, other_axes: &mut bool) -> Result<String, Probl
                 format!("[{}]", list.join(", "))
             }
         };
-        return edit::replace(text, Some(name), values, &list);
+        edit::check_alias(matrix, axis, values)?;
+        return Ok(edit::replace(text, Some(name), values, &list));
     }
     let path: Vec<&str> = match is_quoted {
         true => vec![&key],
@@ -133,11 +134,14 @@ fn change(
             Content::List(items) => edit::item(items, step).map(|node| (None, node)),
             _ => edit::entry(at, step).map(|(key, node)| (Some(key), node)),
         };
+        if let Some((_, node)) = found {
+            edit::check_alias(at, step, node)?;
+        }
         match found {
-            Some((key, node)) if last => return edit::replace(text, key, node, value),
+            Some((key, node)) if last => return Ok(edit::replace(text, key, node, value)),
             Some((Some(key), node)) if node.content == Content::Nothing => {
                 let nested = edit::nested(&path[depth + 1..], value);
-                return edit::replace(text, Some(key), node, &nested);
+                return Ok(edit::replace(text, Some(key), node, &nested));
             }
             Some((_, node)) => at = node,
             None if depth == 1 && NAMED.contains(&path[0]) => {

@@ -347,3 +347,42 @@ l: end
     assert_eq!(all_scalars(&done.text), expected, "{}", done.text);
     assert_eq!(done.variables, ["X"]);
 }
+
+#[test]
+fn a_setting_at_an_anchor_also_changes_its_aliases() {
+    let text = "\
+nodes:
+  a: &x {count: 1}   # &z
+  b: *x
+duration: &d 5 s
+drain: *d
+files: &f
+- p
+- q
+matrix: {m: *f}
+plain:   # no &anchor
+- 1
+seed: [&i 7, *i]
+";
+    let values = |set: &str| {
+        let changed = given(text, &[set]).unwrap_or_else(|error| panic!("{set}: {error}"));
+        let all = all_scalars(&changed).into_iter().map(|(path, value)| format!("{path}={value}"));
+        all.collect::<Vec<_>>().join(" ")
+    };
+    for (set, expected) in [
+        ("duration=6 s", ["duration=6 s drain=6 s", "nodes.a.count=1 nodes.b.count=1"]),
+        ("nodes.a={count: 3}", ["nodes.a.count=3 nodes.b.count=3", "duration=5 s drain=5 s"]),
+        ("nodes.a.count=4", ["nodes.a.count=4 nodes.b.count=4", "matrix.m.0=p matrix.m.1=q"]),
+        ("files=[r]", ["files.0=r matrix.m.0=r plain.0=1", "nodes.a.count=1"]),
+        ("plain=[2]", ["plain.0=2", "files.0=p files.1=q"]),
+        ("seed.0=8", ["seed.0=8 seed.1=8", "duration=5 s"]),
+    ] {
+        let found = values(set);
+        assert!(expected.iter().all(|part| found.contains(part)), "{set}: {found}");
+    }
+    // An alias has no text to change.
+    for set in ["drain=9 s", "nodes.b.count=2", "nodes.b={}"] {
+        let error = given(text, &[set]).unwrap_err();
+        assert!(error.contains("is an alias"), "{set}: {error}");
+    }
+}
