@@ -5,6 +5,7 @@ mod combinations;
 mod errors;
 mod limits;
 mod subnets;
+mod workloads;
 
 use std::collections::BTreeSet;
 
