@@ -16,6 +16,7 @@ const ALL: &[&[Case]] = &[
     LINKS,
     BETWEEN,
     MACHINES,
+    TIMES,
     ROUTES,
     PROGRAMS,
     METRICS,
@@ -380,6 +381,125 @@ const MACHINES: &[Case] = &[
     ["nodes: {a: {limits: {memory: «1023 KiB»}}, b: {}}", "of memory", "use 1 MiB or more"],
     ["nodes: {a: {cores: «1-»}, b: {}}", "", ""],
     ["nodes: {a: {root: «nowhere»}, b: {}}", "`nowhere`", ""],
+];
+
+const TIMES: &[Case] = &[
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, links: a, set: {delay: 5 ms}, lasts: «2 s»}]}}",
+        "`lasts` needs `down`, `partition` or `multicast`",
+        "`set` lasts until another entry changes the value",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, down: a, over: «2 s»}]}}",
+        "`over` needs `set`",
+        "remove it here",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, down: a, way: «up»}]}}",
+        "`way` needs `set`",
+        "remove it here",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, down: «c»}]}}",
+        "unknown group `c`",
+        "",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, partition: «[]»}]}}",
+        "a partition without parts",
+        "write for example",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, partition: «[a, [b, a]]»}]}}",
+        "`a` is in two parts",
+        "put each node into one part",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, links: a, set: {loss: «200 %»}}]}}",
+        "`200 %` is out of range",
+        "",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b], subnet: 10.0.0.0/24, timetable: [{at: 1 s, down: «c»}]}}",
+        "`c` is not on the network `n`",
+        "`attach` lists the nodes on it",
+    ],
+    [
+        "faults: [{at: «1 s»}]",
+        "a fault is one of `kill`, `stop`, `start`, `restart`, `pause` and `resume`",
+        "keep one of them here",
+    ],
+    [
+        "faults: [{at: «1 s», kill: a, pause: b}]",
+        "a fault is one of `kill`",
+        "add an entry for each other",
+    ],
+    [
+        "faults: [{at: 1 s, kill: «a», lasts: 2 s}]",
+        "the nodes of `a` have no program",
+        "add `run: [PROGRAM, ...]` to `a`",
+    ],
+    [
+        "faults: [{at: 1 s, start: «a»}]",
+        "the nodes of `a` have no program",
+        "add `run: [PROGRAM, ...]` to `a`",
+    ],
+    [
+        "nodes: {a: {run: [x]}, b: {}}\nfaults: [{at: 1 s, restart: a, lasts: «2 s»}]",
+        "`restart` has no duration",
+        "`lasts` needs `kill`, `stop` or `pause`",
+    ],
+    ["faults: [{at: 1 s, pause: [a, «a»]}]", "`a` matches nodes that are already in the list", ""],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: «[b, c]», rate: 1/s}}]",
+        "2 subscribers, but many-to-one has one",
+        "write for example `b`",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: «[]», subscribers: c, rate: 1/s}}]",
+        "`publishers` matches no nodes",
+        "",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: «[]», rate: 1/s}}]",
+        "`subscribers` matches no nodes",
+        "",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: c, rate: «1/s», every: 1 s}}]",
+        "`rate` and `every` together",
+        "",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: c, every: «0 s»}}]",
+        "`every` is 0",
+        "use more than 0",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: c, rate: 1/s, join: «0 s»}}]",
+        "`join` is 0",
+        "use more than 0",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: c, rate: 1/s, keep_alive: «5.5 s»}}]",
+        "`keep_alive` is 5500 ms",
+        "use whole seconds",
+    ],
+    [
+        "nodes: {a: {}, b: {}, c: {}}\nnetworks: {n: {attach: [a, b, c], subnet: 10.0.0.0/24}}\nworkloads: [{mqtt: {broker: a, pattern: many-to-one, payload: Cargo.toml, publishers: b, subscribers: c, rate: 1/s, qos: «3»}}]",
+        "a quality of service of 3",
+        "MQTT has 0, 1 and 2",
+    ],
+    [
+        "nodes: {a: {cores: «'3-1'»}, b: {}}",
+        "`3-1` is not a list of cores",
+        "write for example `1`, `0-3` or `[0, 2-3]`",
+    ],
+    ["duration: «0 s»", "`duration` is 0", "use more than 0"],
+    ["duration: «5»", "`5` has no unit; write for example `5 ms`", ""],
+    ["setup_limit: «1 day»", "`day` is not a unit of a time", ""],
+    ["repeats: «1.5»", "expected a whole number from 0 to 4294967295, found `1.5`", ""],
+    ["affinity: «yes»", "expected true or false, found `yes`", ""],
 ];
 
 const ROUTES: &[Case] = &[
