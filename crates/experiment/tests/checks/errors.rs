@@ -17,6 +17,7 @@ const ALL: &[&[Case]] = &[
     BETWEEN,
     MACHINES,
     TIMES,
+    TOP,
     ROUTES,
     PROGRAMS,
     METRICS,
@@ -500,6 +501,43 @@ const TIMES: &[Case] = &[
     ["setup_limit: «1 day»", "`day` is not a unit of a time", ""],
     ["repeats: «1.5»", "expected a whole number from 0 to 4294967295, found `1.5`", ""],
     ["affinity: «yes»", "expected true or false, found `yes`", ""],
+];
+
+const TOP: &[Case] = &[
+    [
+        "expect: [{say: a, metric: messages.loss_pct, is: «over», value: 1}]",
+        "`over` is not a comparison",
+        "known: above, below, within",
+    ],
+    [
+        "expect: [{say: a, metric: messages.loss_pct, is: above, value: «5 %»}]",
+        "expected a number, found `5 %`",
+        "",
+    ],
+    [
+        "duration: '${x} s'\nmatrix: {x: [1, 2]}\nexpect: [{say: a, metric: messages.loss_pct, of: {x: «3»}, is: above, value: 1}]",
+        "the axis `x` has no value `3`",
+        "",
+    ],
+    [
+        "duration: '${x} s'\nmatrix: {x: [1, 2]}\nexpect: [{say: a, metric: messages.loss_pct, of: {x: 1, «y»: 3}, is: above, value: 1}]",
+        "the matrix has no axis `y`",
+        "",
+    ],
+    [
+        "duration: '${x} s'\nmatrix: {x: [1, 2], «y»: [1, 2]}",
+        "the axis `y` is not used",
+        "write `${y}` where its value belongs, or remove it",
+    ],
+    ["duration: '${x} s'\nmatrix: {«x»: []}", "the axis `x` has no values", "add a value"],
+    ["defaults: {nodes: {«cuont»: 3}}", "unknown key `cuont`", "did you mean `count`?"],
+    ["defaults: {«groups»: {}}", "unknown key `groups`", ""],
+    ["edges: [«[a]»]", "", ""],
+    ["edges: [[a, «c»]]", "unknown group `c`", ""],
+    ["reference: «nowhere.csv»", "the reference file `nowhere.csv` does not exist", ""],
+    ["«sed»: 5", "unknown key `sed`", "did you mean `seed`?"],
+    ["seed: «-1»", "expected a whole number, found `-1`", ""],
+    ["seed: «18446744073709551616»", "expected a whole number", ""],
 ];
 
 const ROUTES: &[Case] = &[
