@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import thingbed as tb
+from thingbed import running
 
 
 def test_a_failed_program_and_expectation_are_errors_with_results(pings: tb.Experiment) -> None:
@@ -78,3 +79,13 @@ def test_ctrl_c_stops_a_run() -> None:
 def tools_of(parent: int) -> list[int]:
     done = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True)
     return [int(pid) for pid in done.stdout.split()]
+
+
+def test_values_with_separators_are_quoted_in_selections() -> None:
+    mixes = ["GET=9,POST=1", "a|b", 'say "x" \\', '"q"', " x", "", "5 %", 7, True]
+    assert running.selection({"mix": mixes, "a=b": "c"}) == [
+        "--only",
+        r'''mix="GET=9,POST=1"|"a|b"|say "x" \|"\"q\""|" x"|""|5 %|7|true''',
+        "--only",
+        '"a=b"=c',
+    ]

@@ -1,6 +1,6 @@
 //! The destination of a route: a prefix of IPv4 or IPv6 of any length.
 
-use crate::subnet::{Subnet, base};
+use crate::subnet::{Subnet, base, prefix_length};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -60,9 +60,7 @@ impl FromStr for Destination {
         let longest = if address.is_ipv6() { 128 } else { 32 };
         let prefix = match prefix {
             None => longest,
-            Some(bits) => bits
-                .parse()
-                .ok()
+            Some(bits) => prefix_length(bits)
                 .filter(|bits| *bits <= longest)
                 .ok_or_else(|| format!("use a prefix length between 0 and {longest}"))?,
         };

@@ -56,18 +56,12 @@ fn plain(key: &str) -> String {
     }
 }
 
-/// The text with `value` in place of `node`, the value of `key` or the item of a list.
-///
-/// # Errors
-/// If the value is elsewhere in the text: it is an alias.
-pub(crate) fn replace(
-    text: &str,
-    key: Option<&Key>,
-    node: &Node,
-    value: &str,
-) -> Result<String, Problem> {
+/// The text with `value` in place of `node`, the value of `key` or the item of a list, which
+/// [`check_alias`] accepts.
+pub(crate) fn replace(text: &str, key: Option<&Key>, node: &Node, value: &str) -> String {
     let Some(key) = key else {
-        return Ok(splice(text, node.place.start, end(text, node), value));
+        let start = header(text, node.place).unwrap_or(node.place.start);
+        return splice(text, start, end(text, node), value);
     };
     // A block list may be indented as its key, where a value in one line may not be: so all after
     // the colon is replaced.
@@ -77,14 +71,44 @@ pub(crate) fn replace(
         let start = text.len() - written.len();
         // The forms of null in the core schema (YAML 1.2.2, 10.3.2).
         let word = ["null", "Null", "NULL", "~"].into_iter().find(|word| written.starts_with(word));
-        return Ok(splice(text, colon, start + word.map_or(0, str::len), &format!(" {value} ")));
+        return splice(text, colon, start + word.map_or(0, str::len), &format!(" {value} "));
     }
-    // An alias has the place of its anchor, where a change would also affect other uses.
-    if node.place.start < colon {
-        let problem = Problem::new(format!("the value of `{}` is an alias", key.text));
-        return Err(problem.at(key.place).label("change it where its anchor (`&`) is"));
+    let anchor = anchor(text.get(colon..node.place.start).unwrap_or_default());
+    splice(text, colon, end(text, node), &format!("{anchor} {value}"))
+}
+
+/// Checks that the value `node` in `parent` is written there. `step` is its key or number.
+///
+/// # Errors
+/// It is an alias: it has the place of its anchor, where a change would also affect other uses.
+pub(crate) fn check_alias(parent: &Node, step: &str, node: &Node) -> Result<(), Problem> {
+    // What is before it in the text: its key, or the start of the list and the items before it.
+    let before = match &parent.content {
+        Content::List(items) => {
+            let is_it = |item: &Node| {
+                std::ptr::eq(item, node)
+                    || only_value(item).is_some_and(|value| std::ptr::eq(value, node))
+            };
+            let before = items.iter().take_while(|item| !is_it(item));
+            before.map(|item| item.place.end).max().unwrap_or(0).max(parent.place.start)
+        }
+        _ => entry(parent, step).map_or(0, |(key, _)| key.place.end),
+    };
+    if node.place.start >= before || node.content == Content::Nothing {
+        return Ok(());
     }
-    Ok(splice(text, colon, end(text, node), &format!(" {value}")))
+    let place = entry(parent, step).map_or(parent.place, |(key, _)| key.place);
+    let problem = Problem::new(format!("the value of `{step}` is an alias")).at(place);
+    Err(problem.label("change it where its anchor (`&`) is"))
+}
+
+/// The anchor between a key and its value, with a blank in front; empty without one. Other values may
+/// be aliases of it.
+fn anchor(between: &str) -> String {
+    let line = between.split(" #").next().unwrap_or_default();
+    let mut words = line.split_whitespace();
+    let found = words.find(|word| word.len() > 1 && word.starts_with('&'));
+    found.map(|anchor| format!(" {anchor}")).unwrap_or_default()
 }
 
 /// The text with the entry `key: value` in the map `node`.
@@ -123,11 +147,22 @@ pub(crate) fn lines(text: &str, place: Place, new: &str) -> String {
 
 /// Whether a scalar is a text in several lines, whose place has only the lines.
 pub(crate) fn is_block(text: &str, place: Place) -> bool {
+    header(text, place).is_some()
+}
+
+/// Position of the `|` or `>` in front of a scalar that is a text in several lines.
+fn header(text: &str, place: Place) -> Option<usize> {
     let before = &text[..place.start];
-    // The header may have indentation and chomping indicators, as in `|2-` (YAML 1.2.2, 8.1.1).
     let head = before.trim_end_matches([' ', '\t', '\n', '\r']);
-    let indicator = head.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
-    before[head.len()..].contains('\n') && indicator.ends_with(['|', '>'])
+    if !before[head.len()..].contains('\n') {
+        return None;
+    }
+    let start = head.rfind('\n').map_or(0, |newline| newline + 1);
+    // A comment may follow the header, and in a comment there may be a `|` as well.
+    let line = head[start..].split(" #").next().unwrap_or_default().trim_end();
+    // The header may have indentation and chomping indicators, as in `|2-` (YAML 1.2.2, 8.1.1).
+    let indicator = line.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    indicator.ends_with(['|', '>']).then(|| start + indicator.len() - 1)
 }
 
 fn splice(text: &str, start: usize, end: usize, value: &str) -> String {
@@ -139,7 +174,8 @@ fn end(text: &str, node: &Node) -> usize {
     let last = match &node.content {
         Content::List(items) => items.last(),
         Content::Map(entries) => entries.last().map(|(_, value)| value),
-        _ => return node.place.end,
+        // The place of a text in several lines reaches to the next token, which stays in its line.
+        _ => return text[..node.place.end].trim_end().len().max(node.place.start),
     };
     let flow = text[node.place.start..].starts_with(['[', '{']);
     let inner = last.map_or(node.place.start + usize::from(flow), |last| end(text, last));

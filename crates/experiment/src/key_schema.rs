@@ -2,7 +2,7 @@
 
 use crate::file::Impairment;
 use crate::read::At;
-use crate::schema::{Axis, Describe};
+use crate::schema::{Axis, Describe, count};
 use link::{Key, Kind, Limit, Model, SignedBytes};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ fn property(key: &Key, generator: &mut SchemaGenerator) -> Value {
 fn value(kind: &Kind, generator: &mut SchemaGenerator) -> Schema {
     match kind {
         Kind::Flag => bool::describe(generator),
-        Kind::Count => u32::describe(generator),
+        Kind::Count { least, most } => count(*least, *most),
         Kind::Share => Ratio::describe(generator),
         Kind::Time => Span::describe(generator),
         Kind::Size => Bytes::describe(generator),

@@ -24,6 +24,7 @@ mod file;
 mod forecast;
 pub mod import;
 mod key_schema;
+mod limits;
 mod link_change;
 mod load;
 mod mac;

@@ -135,7 +135,7 @@ fn every_configuration_can_be_changed() {
 fn sample(key: &Key, trace: &str) -> String {
     match &key.kind {
         Kind::Flag => "true".to_owned(),
-        Kind::Count => "2".to_owned(),
+        Kind::Count { .. } => "2".to_owned(),
         Kind::Share => "5 %".to_owned(),
         Kind::Time => "5 ms".to_owned(),
         Kind::Size if key.name == "max" => "900 B".to_owned(),

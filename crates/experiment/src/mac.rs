@@ -43,9 +43,13 @@ impl FromStr for Mac {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bytes: Result<Vec<u8>, _> =
-            text.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
-        let bytes = bytes.ok().and_then(|bytes| bytes.try_into().ok());
+        let byte = |digits: &str| {
+            // The parser of numbers would also accept a sign.
+            let fits = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            fits.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
+        };
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or_else(|| format!("`{text}` is not an Ethernet address"))
     }
 }
@@ -76,5 +80,25 @@ mod tests {
         assert_eq!((six.0[0], &six.0[3..]), (2, &[0, 1, 0x2c][..]));
         assert!(six != of("fd00:1::9:a00:12c") && six != of("fd00::9:a00:12d"));
         assert!("02:00:0a:00:01".parse::<Mac>().is_err());
+    }
+
+    #[test]
+    fn each_byte_has_two_hexadecimal_digits() {
+        for text in [
+            "2:0:a:0:1:2c",
+            "02:00:0a:00:01:c",
+            "02:00:0a:00:01:02c",
+            "02:00:0a:00:01:+c",
+            "02:00:0a:00:01:-c",
+            "02:00:0a:00:01:",
+            "02:00:0a:00:01:2c:00",
+            "02:00:0a:00:01: c",
+            "02-00-0a-00-01-2c",
+            "02:00:0a:00:01:\u{e9}",
+            "",
+        ] {
+            assert!(text.parse::<Mac>().is_err(), "{text}");
+        }
+        assert_eq!("FE:ff:0A:00:01:2c".parse(), Ok(Mac([0xfe, 0xff, 10, 0, 1, 0x2c])));
     }
 }

@@ -7,7 +7,7 @@ use crate::source::Place;
 use crate::tree::{Content, Node};
 use indexmap::IndexMap;
 use record::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Maximum number of cells; more are probably a mistake.
 const MAX_CELLS: usize = 4096;
@@ -52,7 +52,10 @@ impl Matrix {
         for name in axes.names() {
             let values = axes.get(name).map_or(&[][..], |values| values);
             let place = axes.iter().find(|(axis, ..)| axis == name).map(|(_, place, _)| place);
-            let values = values.iter().map(|value| value.value.clone()).collect();
+            // A value that was reported as a duplicate is no second cell.
+            let mut seen = HashSet::new();
+            let values = values.iter().map(|value| value.value.clone());
+            let values = values.filter(|value| seen.insert(value.clone())).collect();
             matrix.axes.insert(name.clone(), (place.unwrap_or(node.place), values));
         }
         // Before any cell is made: axes multiply, and their product may not even fit a number.

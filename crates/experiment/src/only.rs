@@ -4,6 +4,7 @@ use crate::matrix::Matrix;
 use crate::problem::{Errors, Problem};
 use indexmap::IndexMap;
 use record::Cell;
+use record::selection::AxisValues;
 use std::str::FromStr;
 
 /// Selects cells by axis, as in `model=udp-rr|tcp-ps,network=ideal`. Axes that are not named are
@@ -19,18 +20,23 @@ impl Only {
         Self::default()
     }
 
-    /// Parses `axis=value,axis=value|value`; an axis that is named twice has both values.
+    /// Parses `axis=value,axis=value|value`; an axis that is named twice has both values. Words
+    /// with special characters are in double quotes: `record::selection`.
+    ///
+    /// # Errors
+    /// A part is not `AXIS=VALUE`, or a quote is not closed.
     pub fn parse(text: &str) -> Result<Self, Errors> {
+        let parts = AxisValues::parse_all(text).map_err(|error| {
+            Errors::bare(Problem::new(error).label(match text.contains('"') {
+                true => {
+                    "write for example `model=udp-rr`, or `command=\"a|b\"` with `|`, `,` or `=`"
+                }
+                false => "write for example `model=udp-rr`",
+            }))
+        })?;
         let mut only = Self::default();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let pair = part.split_once('=').map(|(axis, values)| (axis.trim(), values.trim()));
-            let Some((axis, values)) = pair.filter(|(axis, v)| !axis.is_empty() && !v.is_empty())
-            else {
-                let problem = Problem::new(format!("`{part}` is not AXIS=VALUE"));
-                return Err(Errors::bare(problem.label("write for example `model=udp-rr`")));
-            };
-            let known = only.axes.entry(axis.to_owned()).or_default();
-            known.extend(values.split('|').map(|value| value.trim().to_owned()));
+        for part in parts {
+            only.axes.entry(part.axis).or_default().extend(part.values);
         }
         Ok(only)
     }
@@ -98,5 +104,25 @@ mod tests {
         );
         assert!(pick("ideal").unwrap_err().contains("is not AXIS=VALUE"));
         assert!(pick("=x").unwrap_err().contains("is not AXIS=VALUE"));
+    }
+
+    #[test]
+    fn values_with_separators_are_selected_in_quotes() {
+        let matrix = Matrix::from_pairs([
+            ("mix=of", vec!["GET=9,POST=1", "a|b", " x", "5\"", "\"q\" \\"]),
+            ("network", vec!["ideal", "bad"]),
+        ]);
+        // A user copies what messages and `thingbed plan` print.
+        for cell in matrix.cells() {
+            let only = Only::parse(&cell.to_string()).unwrap();
+            assert_eq!(only.pick(&matrix).map_err(|p| p.message), Ok(vec![cell]));
+        }
+        let only = Only::parse(r#""mix=of"="GET=9,POST=1"|"a|b",network=bad"#).unwrap();
+        assert_eq!(only.pick(&matrix).map_err(|p| p.message).unwrap().len(), 2);
+        let error = Only::parse(r#"network="bad"#).unwrap_err().to_string();
+        assert!(
+            error.contains("no closing quote") && error.contains(r#"command="a|b""#),
+            "{error}"
+        );
     }
 }

@@ -8,6 +8,7 @@ use crate::nearest::advice;
 use crate::problem::Problem;
 use crate::source::Place;
 use crate::tree::{self, Content, Node};
+use record::selection::Setting;
 use std::collections::BTreeMap;
 
 /// Maps of named things: `--set` changes their entries and does not add any, because a misspelt
@@ -77,27 +78,35 @@ fn line(text: &str) -> String {
 
 /// Applies one setting.
 fn set(text: &str, setting: &str, other_axes: &mut bool) -> Result<String, Problem> {
-    let pair = setting.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
-    let Some((key, value)) = pair.filter(|(key, value)| !key.is_empty() && !value.is_empty())
-    else {
-        let problem = Problem::new(format!("--set {setting}: not KEY=VALUE"));
-        return Err(problem.label("write for example `--set loss='5 %'` for an axis, or `--set nodes.meter.count=20` for a key"));
-    };
+    let Setting { key, is_quoted, value } = Setting::parse(setting).map_err(|why| {
+        let problem = Problem::new(format!("--set {setting}: {why}"));
+        problem.label("write for example `--set loss='5 %'` for an axis, or `--set nodes.meter.count=20` for a key")
+    })?;
     // The reader reports a text that is not YAML.
     let Ok((root, _)) = tree::parse(text) else { return Ok(text.to_owned()) };
-    let axis = key.strip_prefix("matrix.").unwrap_or(key);
+    let axis = key.strip_prefix("matrix.").unwrap_or(&key);
     if let Some(matrix) = root.get("matrix")
         && let Some((name, values)) = edit::entry(matrix, axis)
     {
         *other_axes = true;
-        let list: Vec<String> = value.split('|').map(|value| quoted(value.trim())).collect();
         let list = match value.starts_with('[') {
             true => value.to_owned(),
-            false => format!("[{}]", list.join(", ")),
+            false => {
+                let values = record::selection::values(value).map_err(|why| {
+                    Problem::new(format!("--set {setting}: {why}"))
+                        .label("write for example `--set 'loss=\"a|b\"|c'`")
+                })?;
+                let list: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+                format!("[{}]", list.join(", "))
+            }
         };
-        return edit::replace(text, Some(name), values, &list);
+        edit::check_alias(matrix, axis, values)?;
+        return Ok(edit::replace(text, Some(name), values, &list));
     }
-    let path: Vec<&str> = key.split('.').collect();
+    let path: Vec<&str> = match is_quoted {
+        true => vec![&key],
+        false => key.split('.').collect(),
+    };
     if let [only] = path.as_slice()
         && root.get(only).is_none()
         && !TOP.contains(only)
@@ -125,11 +134,14 @@ fn change(
             Content::List(items) => edit::item(items, step).map(|node| (None, node)),
             _ => edit::entry(at, step).map(|(key, node)| (Some(key), node)),
         };
+        if let Some((_, node)) = found {
+            edit::check_alias(at, step, node)?;
+        }
         match found {
-            Some((key, node)) if last => return edit::replace(text, key, node, value),
+            Some((key, node)) if last => return Ok(edit::replace(text, key, node, value)),
             Some((Some(key), node)) if node.content == Content::Nothing => {
                 let nested = edit::nested(&path[depth + 1..], value);
-                return edit::replace(text, Some(key), node, &nested);
+                return Ok(edit::replace(text, Some(key), node, &nested));
             }
             Some((_, node)) => at = node,
             None if depth == 1 && NAMED.contains(&path[0]) => {

@@ -3,10 +3,11 @@
 use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Carried, Cell, Channel, CoapKeys, Cpu, Directions,
-    Edge, EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect,
-    OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes,
-    ServiceKeys, Sweep, Tls, TlsFiles,
+    Edge, EdgeKeys, ExitStatus, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys,
+    OutputExpect, OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources,
+    Routes, ServiceKeys, Sweep, Tls, TlsFiles,
 };
+use crate::limits::EXIT_STATUS;
 use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::MqttPattern;
@@ -240,7 +241,7 @@ macro_rules! derived {
         }
     )*};
 }
-derived!(bool, f64, u32, u64, Channel, Cell);
+derived!(bool, f64, u64, Channel, Cell);
 derived!(Board, BoardCpu, BoardRadio);
 derived!(ProgramExpect, Qemu, Ready, ServiceKeys);
 
@@ -257,6 +258,12 @@ impl Describe for Cpu {
     }
 }
 
+impl Describe for ExitStatus {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        count(*EXIT_STATUS.start(), *EXIT_STATUS.end())
+    }
+}
+
 impl Describe for SignedBytes {
     fn describe(_: &mut SchemaGenerator) -> Schema {
         let pattern = r"^\s*[-+]?[0-9.]+\s*(B|kB|KiB)\s*$";
@@ -264,9 +271,21 @@ impl Describe for SignedBytes {
     }
 }
 
+/// A whole number from `least` to `most`.
+pub(crate) fn count(least: u32, most: u32) -> Schema {
+    json_schema!({ "type": "integer", "minimum": least, "maximum": most })
+}
+
+impl Describe for u32 {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        count(0, u32::MAX)
+    }
+}
+
 impl Describe for Limit {
     fn describe(generator: &mut SchemaGenerator) -> Schema {
-        let (frames, bytes) = (u32::describe(generator), Bytes::describe(generator));
+        let bytes = Bytes::describe(generator);
+        let frames = count(Self::FEWEST_FRAMES, u32::MAX);
         json_schema!({ "anyOf": [frames, bytes] })
     }
 }

@@ -104,6 +104,11 @@ pub(crate) fn base(of: IpAddr, prefix: u8) -> IpAddr {
     address(of, number(of) & mask)
 }
 
+/// A prefix length in digits; a sign, which the parser of numbers accepts, is none.
+pub(crate) fn prefix_length(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
 /// Why nodes cannot have addresses of this network; `None` if they can.
 fn reserved(base: IpAddr) -> Option<&'static str> {
     match base {
@@ -148,7 +153,7 @@ impl FromStr for Subnet {
         let address: IpAddr = written
             .parse()
             .map_err(|_| format!("`{written}` is neither an IPv4 nor an IPv6 address"))?;
-        let prefix: Option<u8> = prefix.parse().ok();
+        let prefix = prefix_length(prefix);
         let (shortest, longest) = match address {
             IpAddr::V4(_) => (MIN_PREFIX, MAX_PREFIX),
             IpAddr::V6(_) => (MIN_PREFIX_V6, MAX_PREFIX_V6),

@@ -53,23 +53,25 @@ impl<'a> Substitution<'a> {
                 return (key.clone(), value.clone());
             }
             if FIXED.contains(&name) {
-                self.report_fixed(name, value);
-                return (key.clone(), value.clone());
+                return (key.clone(), self.fixed(name, value));
             }
             (key.clone(), self.node(value))
         });
         Node { place: root.place, content: Content::Map(entries.collect()) }
     }
 
-    fn report_fixed(&mut self, name: &str, value: &Node) {
-        if let Content::Scalar(text) = &value.content
-            && pieces(text).iter().any(|piece| matches!(piece, Piece::Axis(_)))
-        {
-            let problem = Problem::new(format!("`{name}` cannot contain an axis"))
-                .at(value.place)
-                .label("it applies to all cells of the matrix");
-            self.problems.push(problem);
+    /// The value of a key that is the same in all cells.
+    fn fixed(&mut self, name: &str, value: &Node) -> Node {
+        let Content::Scalar(text) = &value.content else { return value.clone() };
+        if !pieces(text).iter().any(|piece| matches!(piece, Piece::Axis(_))) {
+            return value.clone();
         }
+        let problem = Problem::new(format!("`{name}` cannot contain an axis"))
+            .at(value.place)
+            .label("it applies to all cells of the matrix");
+        self.problems.push(problem);
+        // Its reader would report the text with `${` as a second problem.
+        Node { place: value.place, content: Content::Broken }
     }
 
     fn node(&mut self, node: &Node) -> Node {

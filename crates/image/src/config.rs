@@ -103,13 +103,47 @@ impl File {
 
 /// This machine's platform (OS, architecture) in Go's terms, which images use.
 pub(crate) fn this_platform() -> (&'static str, &'static str) {
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "x86" => "386",
-        "aarch64" => "arm64",
-        "loongarch64" => "loong64",
-        "powerpc64" => "ppc64le",
-        other => other,
-    };
-    ("linux", architecture)
+    ("linux", architecture(std::env::consts::ARCH, cfg!(target_endian = "little")))
+}
+
+/// Go's name of an architecture with Rust's name, which for some does not have the byte order.
+fn architecture(name: &str, little_endian: bool) -> &str {
+    match (name, little_endian) {
+        ("x86_64", _) => "amd64",
+        ("x86", _) => "386",
+        ("aarch64", _) => "arm64",
+        ("loongarch64", _) => "loong64",
+        ("powerpc64", true) => "ppc64le",
+        ("powerpc64", false) => "ppc64",
+        ("mips", true) => "mipsle",
+        ("mips64", true) => "mips64le",
+        (other, _) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names of GOARCH (`go tool dist list`), which the OCI image specification uses.
+    #[test]
+    fn architectures_have_the_names_of_images_in_both_byte_orders() {
+        for (rust, little_endian, go) in [
+            ("x86_64", true, "amd64"),
+            ("x86", true, "386"),
+            ("aarch64", true, "arm64"),
+            ("arm", true, "arm"),
+            ("riscv64", true, "riscv64"),
+            ("loongarch64", true, "loong64"),
+            ("s390x", false, "s390x"),
+            ("powerpc64", true, "ppc64le"),
+            ("powerpc64", false, "ppc64"),
+            ("mips", true, "mipsle"),
+            ("mips", false, "mips"),
+            ("mips64", true, "mips64le"),
+            ("mips64", false, "mips64"),
+        ] {
+            assert_eq!(architecture(rust, little_endian), go, "{rust} {little_endian}");
+        }
+    }
 }

@@ -23,8 +23,13 @@ pub struct Key {
 pub enum Kind {
     /// `true` or `false`.
     Flag,
-    /// A whole number.
-    Count,
+    /// A whole number in this range.
+    Count {
+        /// The smallest.
+        least: u32,
+        /// The largest; `u32::MAX` if there is no other limit.
+        most: u32,
+    },
     /// Such as `30 %`.
     Share,
     /// Such as `20 ms`.

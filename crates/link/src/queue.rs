@@ -19,6 +19,11 @@ pub enum Limit {
     Bytes(Bytes),
 }
 
+impl Limit {
+    /// Least number of frames: a queue of 0 frames would drop all.
+    pub const FEWEST_FRAMES: u32 = 1;
+}
+
 impl Default for Limit {
     /// tc-netem's default.
     fn default() -> Self {
@@ -102,7 +107,12 @@ impl Stage for QueueSpec {
                 format!("`{key}` together with `grant`, which sets the send times of frames");
             found.add(key, text, "remove it; `queue` limits the queue length");
         }
-        if let Some(Limit::Frames(0) | Limit::Bytes(Bytes::ZERO)) = keys.get("queue") {
+        let is_empty = match keys.get("queue") {
+            Some(Limit::Frames(most)) => most < Limit::FEWEST_FRAMES,
+            Some(Limit::Bytes(most)) => most == Bytes::ZERO,
+            None => false,
+        };
+        if is_empty {
             found.add("queue", "a queue of 0 frames drops all frames", "use 1 or more");
         }
         if keys.has("codel") && keys.has("red") {

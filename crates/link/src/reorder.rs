@@ -6,6 +6,9 @@ use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
 use units::{Purpose, Ratio, Span};
 
+/// Least `gap`: with 1, each frame may overtake.
+const LEAST_GAP: u32 = 1;
+
 /// Share of frames that are not delayed, by tc-netem's rule: after `gap - 1` delayed frames, each
 /// frame overtakes with the configured probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,7 +59,7 @@ impl Stage for Reorder {
         ),
         Key::new(
             "gap",
-            Kind::Count,
+            Kind::Count { least: LEAST_GAP, most: u32::MAX },
             "A frame may overtake only after `gap` - 1 delayed frames. Range: 1 or more. Default: \
              1.",
         ),
@@ -83,7 +86,7 @@ impl Stage for Reorder {
             let text = "`reorder` needs a `delay`: reordered frames are those without delay";
             found.add("reorder", text, "add a `delay`");
         }
-        if keys.get::<u32>("gap") == Some(0) {
+        if keys.get::<u32>("gap").is_some_and(|gap| gap < LEAST_GAP) {
             found.add("gap", "a gap of 0 frames", "use 1 or more; 1 reorders any frame");
         }
         found.add_without(keys, "gap", "reorder", "a `gap` of `reorder` without `reorder`");

@@ -5,6 +5,9 @@ use crate::stage::{ChannelWait, Stage};
 use serde::Serialize;
 use units::{Bytes, Draw, Instant, Purpose, Span};
 
+/// Least number of frames of a slot.
+const FEWEST_PACKETS: u32 = 1;
+
 /// Slots of a link; `None` without slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slotting(pub Option<Slot>);
@@ -41,7 +44,11 @@ const SLOT: Model = Model {
             Kind::Time,
             "Longest time from the first waiting frame to the start of its slot. Default: `min`.",
         ),
-        Key::new("packets", Kind::Count, "Largest number of frames of a slot. Default: all."),
+        Key::new(
+            "packets",
+            Kind::Count { least: FEWEST_PACKETS, most: u32::MAX },
+            "Largest number of frames of a slot. Range: 1 or more. Default: all.",
+        ),
         Key::new("bytes", Kind::Size, "Largest number of bytes of a slot. Default: all."),
     ],
 };
@@ -80,7 +87,7 @@ impl Stage for Slotting {
         } else if max == Span::ZERO {
             found.add("slot", "slots with no time between them", "use a `max` above 0");
         }
-        if slot.get::<u32>("packets") == Some(0) {
+        if slot.get::<u32>("packets").is_some_and(|most| most < FEWEST_PACKETS) {
             found.add("slot.packets", "slots that carry no frame", "use 1 or more");
         }
         if slot.get::<Bytes>("bytes") == Some(Bytes::ZERO) {

@@ -1,6 +1,7 @@
 //! A cell of an experiment's matrix: a value for each axis.
 
 use crate::clock::Cpu;
+use crate::selection::quoted;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
@@ -118,7 +119,7 @@ impl PartialEq for Cell {
     }
 }
 
-/// Formats the cell as `--only` takes it: `model=tcp,network=ideal`.
+/// Formats the cell as `--only` takes it: `model=tcp,network="a,b"`.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -126,7 +127,7 @@ impl fmt::Display for Cell {
         }
         for (index, (axis, value)) in self.axes().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            write!(f, "{comma}{axis}={value}")?;
+            write!(f, "{comma}{}={}", quoted(axis), quoted(value))?;
         }
         Ok(())
     }

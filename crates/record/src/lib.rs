@@ -16,6 +16,7 @@ mod pattern;
 mod percentiles;
 mod protocol;
 mod run_facts;
+pub mod selection;
 mod series;
 pub mod spec;
 mod summary;

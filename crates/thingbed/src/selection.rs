@@ -3,6 +3,7 @@
 use crate::arguments::Run;
 use crate::show;
 use experiment::{Cell, Experiment};
+use record::selection::AxisValues;
 use serde_json::Value;
 
 /// Key that selects one repeat in `--only`, in addition to axes.
@@ -66,11 +67,15 @@ fn without_repeat(
     let mut picked = None;
     let mut rest = Vec::new();
     for text in only {
-        let (own, others): (Vec<&str>, Vec<&str>) = text
-            .split(',')
-            .partition(|part| part.split_once('=').is_some_and(|(name, _)| name.trim() == REPEAT));
+        // An error is that of `Only::parse`, which reads the text again.
+        let Ok(parts) = AxisValues::parse_all(text) else {
+            rest.push(text.clone());
+            continue;
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part.axis == REPEAT);
         for part in own {
-            let value = part.split_once('=').map_or("", |(_, value)| value.trim());
+            let value = part.values.join("|");
             let number = value.parse();
             let number = number
                 .map_err(|_| format!("`{value}` is not a repeat; repeats are numbered from 0"))?;
@@ -79,8 +84,53 @@ fn without_repeat(
         if !others.is_empty() {
             // The other parts stay together: a comma combines axes, repeated options are
             // alternatives.
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
             rest.push(others.join(","));
         }
     }
     Ok((rest, picked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(only: &[&str]) -> Result<(Vec<String>, Option<u32>), String> {
+        let text = "experiment: e\nnodes: {a: {run: [x, '${mix}']}}\nduration: 1 s\n\
+                    matrix: {mix: ['a,b', 'repeat=3', c]}\n";
+        let experiment = Experiment::parse(text, "e.yaml", "").unwrap();
+        let only: Vec<String> = only.iter().map(|text| (*text).to_owned()).collect();
+        let (rest, repeat) = without_repeat(&only, &experiment)?;
+        // What is left selects cells.
+        show::cells(&experiment, &rest).map_err(|errors| errors.to_string())?;
+        Ok((rest, repeat))
+    }
+
+    #[test]
+    fn the_repeat_is_split_off_and_quoted_values_stay() {
+        for (only, rest, repeat) in [
+            (&["repeat=2"][..], &[][..], Some(2)),
+            (&["mix=c"], &["mix=c"], None),
+            (&["repeat=2, mix = c"], &["mix=c"], Some(2)),
+            (&[r#"mix="a,b"|c,repeat=0"#], &[r#"mix="a,b"|c"#], Some(0)),
+            (&[r#"mix="repeat=3""#], &[r#"mix="repeat=3""#], None),
+            (&["mix=c", "repeat=1", "repeat=4"], &["mix=c"], Some(4)),
+        ] {
+            let rest: Vec<String> = rest.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(split(only), Ok((rest, repeat)), "{only:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_repeat_and_no_selection_is_an_error() {
+        for (only, words) in [
+            ("repeat=x", "`x` is not a repeat; repeats are numbered from 0"),
+            ("repeat=1|2", "`1|2` is not a repeat"),
+            ("repeat", "`repeat` is not AXIS=VALUE"),
+            (r#"mix="a,b"#, "has no closing quote"),
+        ] {
+            let error = split(&[only]).unwrap_err();
+            assert!(error.contains(words), "{only}: {error}");
+        }
+    }
 }

@@ -66,7 +66,15 @@ impl FromStr for Arrivals {
                 Self::Burst { every, spread }
             }
             "constant" | "uniform" | "exponential" | "gamma" | "pareto" | "weibull"
-            | "measured" => return text.parse().map(Self::Between),
+            | "measured" => {
+                let between: Distribution = text.parse()?;
+                // All requests would arrive at once, so a trace without a number of requests
+                // would never end.
+                if between.mean_ns() <= 0.0 {
+                    return Err(args.error("the time between requests is 0"));
+                }
+                return Ok(Self::Between(between));
+            }
             _ => {
                 return Err(args.error(
                     "unknown arrival process; use on-off, step, ramp, sine, burst, or a \
@@ -314,5 +322,9 @@ mod tests {
         assert!(why("ramp:from=1/s,to=2/s").contains("`over` is missing"));
         assert!(why("often").contains("unknown arrival process"));
         assert!(why("on-off:on=1s,off=1s,every=0s").contains("is 0"));
+        for endless in ["constant:0s", "constant:0.4ns", "uniform:0s,0s", "uniform:low=0s,high=0ns"]
+        {
+            assert!(why(endless).contains("the time between requests is 0"), "{endless}");
+        }
     }
 }

@@ -4,13 +4,16 @@
 use crate::uri::Scheme;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use units::Span;
 
 /// Largest block in bytes (RFC 7959, section 2.2), and the largest payload that avoids IP
 /// fragmentation on any link (RFC 7252, section 4.6).
 pub const LARGEST_BLOCK: u16 = 1_024;
 /// Upper limit of MAX_RETRANSMIT: the last retransmission then waits 36 hours.
-const MAX_RETRANSMISSIONS: u32 = 16;
+pub const MAX_RETRANSMISSIONS: u32 = 16;
+/// Range of ACK_RANDOM_FACTOR: RFC 7252, section 4.8.1, requires at least 1.
+pub const ACK_RANDOM_FACTOR: RangeInclusive<f64> = 1.0..=10.0;
 
 /// CoAP transmission settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,7 +114,7 @@ impl CoapSettings {
         if self.max_retransmit > MAX_RETRANSMISSIONS {
             return error("max_retransmit", format!("use at most {MAX_RETRANSMISSIONS}"));
         }
-        if !(1.0..=10.0).contains(&self.ack_random_factor) {
+        if !ACK_RANDOM_FACTOR.contains(&self.ack_random_factor) {
             let why = "use 1 to 10; RFC 7252, section 4.8.1, requires at least 1";
             return error("ack_random_factor", why.to_owned());
         }

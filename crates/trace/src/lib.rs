@@ -23,7 +23,7 @@ mod uri;
 pub use arguments::ParseError;
 pub use arrivals::{Arrivals, Times};
 pub use chart::{bars, sparks};
-pub use coap::{CoapError, CoapSettings, LARGEST_BLOCK};
+pub use coap::{ACK_RANDOM_FACTOR, CoapError, CoapSettings, LARGEST_BLOCK, MAX_RETRANSMISSIONS};
 pub use distribution::Distribution;
 pub use histogram_summary::HistogramSummary;
 pub use inspect::{Inspection, Tally};

@@ -111,6 +111,8 @@ impl<'a> Target<'a> {
         }
         let port = match port {
             None => scheme.port(),
+            // A sign, which the parser of numbers accepts, is no digit (RFC 3986, 3.2.3).
+            Some(port) if port.starts_with('+') => None,
             Some(port) => port.parse().ok().filter(|port| *port > 0),
         };
         let port = port.ok_or_else(|| UriError::Port(owned()))?;
@@ -169,7 +171,16 @@ mod tests {
         {
             assert!(Target::parse(uri).is_err(), "{uri}");
         }
-        for uri in ["udp://h", "coap://h:70000", "coap://[::1", "coap://::1/", "coap://u@h/"] {
+        for uri in [
+            "udp://h",
+            "coap://h:70000",
+            "coap://h:+80/",
+            "coap://h:-1",
+            "coap://h:",
+            "coap://[::1",
+            "coap://::1/",
+            "coap://u@h/",
+        ] {
             assert!(Target::parse(uri).is_err(), "{uri}");
         }
         let why = Target::parse("coap://h/a b").unwrap_err().to_string();

@@ -108,12 +108,20 @@ def selection(only: Mapping[str, object] | None) -> list[str]:
     found = []
     for axis, values in (only or {}).items():
         several = values if isinstance(values, (list, tuple)) else [values]
-        found += ["--only", f"{axis}={'|'.join(_value(one) for one in several)}"]
+        found += ["--only", f"{_word(axis)}={'|'.join(_value(one) for one in several)}"]
     return found
 
 
 def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return _word(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _word(text: str) -> str:
+    """Return the text as a word of `--only`, in double quotes if needed (docs/experiment-file/matrix.md)."""
+    if text and text == text.strip() and not text.startswith('"') and not set(text) & set("|,="):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def finished(process: tool.Process, status: int, options: RunOptions) -> Result:

@@ -402,7 +402,8 @@ class Device(Part):
     payload: Size | None = None
     """Payload of an answer, at most 1 MB; over CoAP, block-wise above 1024 B. Default: 4 B."""
     queue: int | Axis | None = None
-    """Queue limit in requests; further requests are refused. Default: 1000."""
+    """Queue limit in requests; further requests are refused. Range: 0 to 10000000. Default:
+    1000."""
     resources: Text | Mapping[str, Text | DeviceResources] | None = None
     """Service times of the resources. A service time is a distribution, or `{time: ..., mode:
     busy}`. In a file, a device's number is its index in `on`, from 0. Values: map of paths
@@ -946,7 +947,7 @@ class Load(Part):
     """Largest number of HTTP connections per device; requests wait for a free one. Range: 1 to
     10000. Default: 16."""
     count: int | Axis | None = None
-    """Largest number of requests per sender."""
+    """Largest number of requests per sender. Range: 1 or more. Default: no limit."""
     duration: Time | None = None
     """How long requests are sent. Default: the experiment's."""
     max_retransmit: int | Axis | None = None
@@ -968,7 +969,8 @@ class Load(Part):
     path: Text | None = None
     """Weighted mix of resource paths, such as `temperature=3,humidity`."""
     patience: Time | None = None
-    """The load stops when this machine is this far behind the schedule. Default: 10 s."""
+    """The load stops when this machine is this far behind the schedule. Range: above 0.
+    Default: 10 s."""
     port: int | Axis | None = None
     """Port of the devices. Range: 1 to 65535. Default: the protocol's; 7000 for `udp` and
     `tcp`."""
@@ -986,7 +988,7 @@ class Load(Part):
     """Think time: wait of a user after an answer, such as `exponential:1s`. Values:
     distribution."""
     timeout: Time | None = None
-    """Longest wait for an answer, and for a free connection. Default: 2 s."""
+    """Longest wait for an answer, and for a free connection. Range: above 0. Default: 2 s."""
     to: Text | Sequence[Text] | None = None
     """Targets; a node's index in the list is its device number. Required without `trace`.
     Values: group or node, or a list of these."""
@@ -1559,7 +1561,7 @@ class Slot(Part):
     max: Time | None = None
     """Longest time from the first waiting frame to the start of its slot. Default: `min`."""
     packets: int | Axis | None = None
-    """Largest number of frames of a slot. Default: all."""
+    """Largest number of frames of a slot. Range: 1 or more. Default: all."""
 
 
 @dataclass(kw_only=True)

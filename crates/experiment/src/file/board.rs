@@ -1,6 +1,7 @@
 //! File format: the board that a node emulates.
 
 use crate::file::models::model;
+use crate::limits::SCALE_ABOVE;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Read, Sink};
 use crate::tree::{Content, Node};
@@ -44,6 +45,7 @@ model! {
     /// Current of the radio, added to the CPU's.
     optional radio as "radio": BoardRadio,
     /// EEMBC CoreMark score of one core, iterations per second, for `limits.cpu`. Range: above 0.
+    #[schemars(extend("exclusiveMinimum" = SCALE_ABOVE))]
     optional coremark as "coremark": f64,
 }
 
@@ -58,6 +60,7 @@ model! {
     required idle as "idle": Current,
     /// Seconds of CPU time on the board per second of CPU time on this host. Range: above 0.
     /// Default: 1.
+    #[schemars(extend("exclusiveMinimum" = SCALE_ABOVE))]
     optional scale as "scale": f64,
 }
 

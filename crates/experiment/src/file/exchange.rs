@@ -2,6 +2,7 @@
 
 use super::mqtt::Tls;
 use super::stacks::{HttpKeys, OpcuaKeys, QuicKeys};
+use crate::limits::{MQTT_QOS, ONE, PORT};
 use crate::nearest::list;
 use crate::problem::Problem;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
@@ -45,6 +46,7 @@ pub(crate) struct Exchange {
     #[schemars(required)]
     pub payload: Option<At<Payload>>,
     /// Exchanges of each size, over all pairs together. Range: 1 or more. Default: 1.
+    #[schemars(extend("minimum" = ONE))]
     pub repetitions: Option<At<u64>>,
     /// First exchanges of each pair, which the figures of exchanges and messages exclude. Default:
     /// 0.
@@ -58,6 +60,7 @@ pub(crate) struct Exchange {
     pub timeout: Option<At<Span>>,
     /// Port of the server or the broker. Range: 1 to 65535. Default: 7000; `coap` 5683, with DTLS
     /// and TLS 5684; `mqtt` 1883, with `tls` 8883; `opcua` 4840; `http` 80; `quic` 4433.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     pub port: Option<At<u32>>,
     /// Certificates: `generated` for the run, or PEM files. MQTT: enables TLS. CoAP: replaces the
     /// pre-shared key. QUIC: always used, default `generated`. OPC UA and HTTP are not encrypted.
@@ -195,6 +198,7 @@ super::models::model! {
     /// Options of MQTT.
     MqttKeys, "options of MQTT",
     /// Quality of service. Range: 0, 1 or 2. Default: 0.
+    #[schemars(extend("minimum" = MQTT_QOS.start(), "maximum" = MQTT_QOS.end()))]
     optional qos as "qos": u32,
     /// Protocol version. Default: `3.1.1`.
     optional version as "version": MqttVersion,

@@ -1,6 +1,7 @@
 //! File format: groups of nodes.
 
 use crate::file::{Board, ConsoleStep, Cpu, Metric, ProgramExpect, Qemu, Routes, cpus};
+use crate::limits::{FEWEST_PROCESSES, LEAST_CPUS, NODES, PORT, port};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
@@ -13,6 +14,7 @@ use units::{Bytes, Span};
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Group {
     /// Number of nodes. Range: 1 or more. Default: 1.
+    #[schemars(extend("minimum" = NODES.start(), "maximum" = NODES.end()))]
     pub count: Option<At<u32>>,
     /// Resource limits of each node.
     pub limits: Option<Limits>,
@@ -149,8 +151,10 @@ impl Read for Addressing {
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Ready {
     /// Ready when a program in the node listens on this TCP port. Range: 1 to 65535.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     pub tcp: Option<At<u32>>,
     /// Ready when a program in the node has bound this UDP port. Range: 1 to 65535.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     pub udp: Option<At<u32>>,
     /// Ready when `run` has printed this text on standard output or standard error.
     pub log: Option<At<String>>,
@@ -176,12 +180,8 @@ impl Read for Ready {
                 .at(node.place);
             sink.add(problem.label("write for example `{tcp: 1883}`"));
         }
-        for port in [&ready.tcp, &ready.udp].into_iter().flatten() {
-            if !(1..=65_535).contains(&port.value) {
-                let problem =
-                    Problem::new(format!("{} is not a port number", port.value)).at(port.place);
-                sink.add(problem.label("use 1 to 65535"));
-            }
+        for at in [&ready.tcp, &ready.udp].into_iter().flatten() {
+            port(at, None, sink);
         }
         Some(ready)
     }
@@ -193,6 +193,7 @@ impl Read for Ready {
 pub(crate) struct Limits {
     /// CPU limit for all programs of a node, in CPUs; `0.5` is half of one CPU. Range: 0.01 or
     /// more.
+    #[schemars(extend("minimum" = LEAST_CPUS))]
     pub cpus: Option<At<f64>>,
     /// The same limit by CPU speed, in place of `cpus`: `200 MHz` of this host's clock, or `5 % of
     /// esp32`, a share of a board. Values: frequency, or `SHARE of BOARD`.
@@ -202,6 +203,7 @@ pub(crate) struct Limits {
     pub memory: Option<At<Bytes>>,
     /// Number of processes and threads of a node; when it is reached, a program cannot start
     /// another (`EAGAIN`). Range: 4 or more. Default: 4096, where the machine can limit them.
+    #[schemars(extend("minimum" = FEWEST_PROCESSES))]
     pub processes: Option<At<u32>>,
     /// Size of what the node writes to its `root`, and of its `/dev/shm`; both are in memory. When
     /// it is full, writes fail (`ENOSPC`). Range: 1 MiB or more. Default: 64 MiB.
@@ -216,6 +218,7 @@ pub(crate) struct Limits {
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Reserve {
     /// CPUs guaranteed to the node when all nodes compete. Range: 0.01 or more.
+    #[schemars(extend("minimum" = LEAST_CPUS))]
     pub cpus: Option<At<f64>>,
     /// Memory that the kernel reclaims last when the machine runs short.
     pub memory: Option<At<Bytes>>,

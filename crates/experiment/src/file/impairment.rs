@@ -121,7 +121,7 @@ fn read_value(
 ) -> Option<Value> {
     match kind {
         Kind::Flag => bool::read(node, sink).map(Value::from),
-        Kind::Count => u32::read(node, sink).map(Value::from),
+        Kind::Count { .. } => u32::read(node, sink).map(Value::from),
         Kind::Share => raw::<Ratio>(node, sink),
         Kind::Time => raw::<Span>(node, sink),
         Kind::Size => raw::<Bytes>(node, sink),

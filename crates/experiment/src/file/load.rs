@@ -1,6 +1,9 @@
 //! File format: loads, devices and probes.
 
 use super::models::model;
+use crate::limits::{
+    CONNECTIONS, DEVICE_QUEUE, DEVICE_THREADS, LOAD_QOS, ONE, PORT, SENDERS, USERS,
+};
 use crate::load::Contention;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
 use crate::scalar::word;
@@ -27,6 +30,7 @@ model! {
     /// Protocol of the requests. Default: `coap`.
     optional protocol as "protocol": Scheme,
     /// Port of the devices. Range: 1 to 65535. Default: the protocol's; 7000 for `udp` and `tcp`.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     optional port as "port": u32,
     /// Arrival process of the requests to each device, such as `exponential:300us`. Required in an
     /// open loop.
@@ -39,17 +43,19 @@ model! {
     optional path as "path": String,
     /// Weighted mix of request payload sizes, such as `20B=9,200B=1`. Default: empty requests.
     optional size as "size": String,
-    /// Largest number of requests per sender.
+    /// Largest number of requests per sender. Range: 1 or more. Default: no limit.
+    #[schemars(extend("minimum" = ONE))]
     optional count as "count": u64,
     /// How long requests are sent. Default: the experiment's.
     optional duration as "duration": Span,
     /// Number of users of a closed loop: each waits for the answer before it sends the next
     /// request. Needs `count`. Reports label the figures as closed loop. Range: 1 to 100000.
     /// Default: none, an open loop.
+    #[schemars(extend("minimum" = USERS.start(), "maximum" = USERS.end()))]
     optional users as "users": u32,
     /// Think time: wait of a user after an answer, such as `exponential:1s`. Values: distribution.
     optional think as "think": String,
-    /// Longest wait for an answer, and for a free connection. Default: 2 s.
+    /// Longest wait for an answer, and for a free connection. Range: above 0. Default: 2 s.
     optional timeout as "timeout": Span,
     /// Confirmable CoAP requests; without `max_retransmit`, there are no retransmissions. Default:
     /// false.
@@ -59,15 +65,18 @@ model! {
     optional block as "block": Bytes,
     /// Largest number of retransmissions of an unacknowledged confirmable CoAP message. Needs
     /// `confirmable`, and a `timeout` longer than `ack_timeout`. Range: 0 to 16. Default: 0.
+    #[schemars(extend("maximum" = trace::MAX_RETRANSMISSIONS))]
     optional max_retransmit as "max_retransmit": u32,
     /// Shortest time before the first retransmission of a CoAP message; it doubles each time.
     /// Default: 2 s.
     optional ack_timeout as "ack_timeout": Span,
     /// Longest time before the first retransmission, as a multiple of the shortest. Range: 1 to 10.
     /// Default: 1.5.
+    #[schemars(extend("minimum" = trace::ACK_RANDOM_FACTOR.start(), "maximum" = trace::ACK_RANDOM_FACTOR.end()))]
     optional ack_random_factor as "ack_random_factor": f64,
     /// Largest number of outstanding CoAP interactions per device; further requests wait. Range: 1
     /// or more. Default: no limit.
+    #[schemars(extend("minimum" = ONE))]
     optional nstart as "nstart": u32,
     /// How long each CoAP GET observes its resource; the device needs `notify`. Default: none, no
     /// observation.
@@ -75,15 +84,18 @@ model! {
     /// Whether senders wait for answers; can be false for `udp` and `tcp`. Default: true.
     optional answers as "answers": bool,
     /// Quality of service of MQTT messages. Range: 0 or 1. Default: 0.
+    #[schemars(extend("minimum" = LOAD_QOS.start(), "maximum" = LOAD_QOS.end()))]
     optional qos as "qos": u32,
     /// Largest number of HTTP connections per device; requests wait for a free one. Range: 1 to
     /// 10000. Default: 16.
+    #[schemars(extend("minimum" = CONNECTIONS.start(), "maximum" = CONNECTIONS.end()))]
     optional connections as "connections": u32,
     /// Sender threads per node. Range: 1 to 256. Default: 1.
+    #[schemars(extend("minimum" = SENDERS.start(), "maximum" = SENDERS.end()))]
     optional senders as "senders": u32,
     /// Whether senders busy-wait instead of sleeping. Default: false.
     optional spin as "spin": bool,
-    /// The load stops when this machine is this far behind the schedule. Default: 10 s.
+    /// The load stops when this machine is this far behind the schedule. Range: above 0. Default: 10 s.
     optional patience as "patience": Span,
     /// Network to use. Required if the nodes share more than one. Values: name of a network.
     /// Default: the one that all share.
@@ -99,20 +111,27 @@ model! {
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
     /// Port of the CoAP service. Range: 1 to 65535. Default: 5683 if no port is given.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     optional coap as "coap": u32,
     /// Port of the HTTP/1.1 service. Range: 1 to 65535.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     optional http as "http": u32,
     /// Port of the UDP echo service. Range: 1 to 65535.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     optional udp as "udp": u32,
     /// Port of the TCP echo service. Range: 1 to 65535.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     optional tcp as "tcp": u32,
     /// Service times of the resources. A service time is a distribution, or `{time: ..., mode:
     /// busy}`. In a file, a device's number is its index in `on`, from 0. Values: map of paths to
     /// service times, or path of a file. Default: all are answered at once.
     optional resources as "resources": Resources,
     /// Requests served concurrently. Range: 1 to 1024. Default: 1.
+    #[schemars(extend("minimum" = DEVICE_THREADS.start(), "maximum" = DEVICE_THREADS.end()))]
     optional threads as "threads": u32,
-    /// Queue limit in requests; further requests are refused. Default: 1000.
+    /// Queue limit in requests; further requests are refused. Range: 0 to
+    /// 10000000. Default: 1000.
+    #[schemars(extend("minimum" = DEVICE_QUEUE.start(), "maximum" = DEVICE_QUEUE.end()))]
     optional queue as "queue": u32,
     /// Payload of an answer, at most 1 MB; over CoAP, block-wise above 1024 B. Default: 4 B.
     optional payload as "payload": Bytes,

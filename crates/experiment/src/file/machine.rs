@@ -1,5 +1,6 @@
 //! File format: nodes that are machines, with a firmware or a kernel.
 
+use crate::limits::ONE;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Read, Sink};
 use crate::tree::Node;
@@ -18,6 +19,7 @@ pub(crate) struct Qemu {
     /// QEMU's name of the processor. Default: the machine's.
     pub cpu: Option<At<String>>,
     /// Number of processors. Default: 1.
+    #[schemars(extend("minimum" = ONE))]
     pub cpus: Option<At<u32>>,
     /// Memory of the machine. Default: 128 MiB.
     pub memory: Option<At<Bytes>>,

@@ -1,5 +1,6 @@
 //! File format: metrics of programs.
 
+use crate::limits::PORT;
 use crate::program_metric::Stream;
 use crate::read::{At, Fields, Read, Sink};
 use crate::scalar::{Word, word};
@@ -31,6 +32,7 @@ pub(crate) struct Metric {
     /// `http.duration.p99`, or `count`, `sum`, `mean`, `min`, `max`.
     pub opentelemetry: Option<At<String>>,
     /// TCP port of the page. Required with `prometheus`, and only there.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     pub port: Option<At<u32>>,
     /// Path of the page. Only with `prometheus`. Default: `/metrics`.
     pub path: Option<At<String>>,

@@ -39,7 +39,7 @@ pub(crate) use metric::Metric;
 pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
-pub(crate) use program_check::{OutputExpect, OutputKeys, ProgramExpect};
+pub(crate) use program_check::{ExitStatus, OutputExpect, OutputKeys, ProgramExpect};
 pub(crate) use radio::{Carried, ServiceKeys};
 pub(crate) use routes::Routes;
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
@@ -47,6 +47,7 @@ pub(crate) use timetable::{Change, Directions};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
 use crate::expect::Expect;
+use crate::limits::ONE;
 use crate::matrix::Matrix;
 use crate::read::{At, Fields, Fixed, Named, Read, Sink};
 use crate::tree::Node;
@@ -93,6 +94,7 @@ pub(crate) struct File {
     #[schemars(rename = "matrix", with = "Option<Matrix>")]
     pub _matrix: (),
     /// Number of runs of each cell. Range: 1 or more. Default: 1.
+    #[schemars(extend("minimum" = ONE))]
     pub repeats: Option<Fixed<u32>>,
     /// Seed of all random streams. Default: 1.
     pub seed: Option<Fixed<u64>>,

@@ -1,5 +1,6 @@
 //! File format: MQTT workloads.
 
+use crate::limits::{MQTT_QOS, ONE, PORT};
 use crate::mqtt::MqttPattern;
 use crate::problem::Problem;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
@@ -23,6 +24,7 @@ pub(crate) struct Mqtt {
     #[schemars(required)]
     pub broker: Option<At<String>>,
     /// Port of the broker. Range: 1 to 65535. Default: 1883; 8883 with `tls`.
+    #[schemars(extend("minimum" = PORT.start(), "maximum" = PORT.end()))]
     pub port: Option<At<u32>>,
     /// Publishing nodes. Values: group or node, or a list of these.
     #[schemars(required)]
@@ -34,6 +36,7 @@ pub(crate) struct Mqtt {
     #[schemars(required)]
     pub pattern: Option<At<MqttPattern>>,
     /// Quality of service of messages and subscriptions. Range: 0, 1 or 2. Default: 0.
+    #[schemars(extend("minimum" = MQTT_QOS.start(), "maximum" = MQTT_QOS.end()))]
     pub qos: Option<At<u32>>,
     /// Protocol version. Default: `3.1.1`.
     pub version: Option<At<MqttVersion>>,
@@ -50,6 +53,7 @@ pub(crate) struct Mqtt {
     pub every: Option<At<Span>>,
     /// Number of messages after all clients have joined. Range: 1 or more. Default: as many as fit
     /// into `duration`.
+    #[schemars(extend("minimum" = ONE))]
     pub count: Option<At<u64>>,
     /// How long messages are sent after all clients have joined. Range: above 0. Default: the
     /// experiment's.

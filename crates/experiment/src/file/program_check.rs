@@ -1,5 +1,7 @@
 //! File format: `expect` of a program.
 
+use crate::limits::EXIT_STATUS;
+use crate::problem::Problem;
 use crate::program_metric::Stream;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
 use crate::tree::{Content, Node};
@@ -11,7 +13,7 @@ use units::Span;
 #[schemars(deny_unknown_fields)]
 pub(crate) struct ProgramExpect {
     /// Exit statuses that mean success. Default: 0.
-    pub exit: Option<At<OneOrMore<At<u32>>>>,
+    pub exit: Option<At<OneOrMore<At<ExitStatus>>>>,
     /// What a line of the standard output must have; each of a list in some line.
     pub output: Option<At<OneOrMore<OutputExpect>>>,
     /// The program must end by itself within this time from its start.
@@ -28,6 +30,23 @@ impl Read for ProgramExpect {
         };
         fields.finish();
         Some(expect)
+    }
+}
+
+/// An exit status of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExitStatus(pub i32);
+
+impl Read for ExitStatus {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let status = u32::read(node, sink)?;
+        if !EXIT_STATUS.contains(&status) {
+            let (first, last) = (EXIT_STATUS.start(), EXIT_STATUS.end());
+            let problem = Problem::new(format!("{status} is not an exit status")).at(node.place);
+            sink.add(problem.label(format!("exit statuses are {first} to {last}")));
+            return None;
+        }
+        i32::try_from(status).ok().map(Self)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::read::At;
 use crate::scalar::Word;
+use link::CsmaSpec;
 use schemars::JsonSchema;
 use units::{Bytes, Rate, Span};
 
@@ -141,12 +142,15 @@ pub(crate) struct CsmaKeys {
     unit_backoff: Option<At<Span>>,
     /// Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units. Range: 0 to
     /// `max_be`. Default: 3.
+    #[schemars(extend("minimum" = CsmaSpec::MIN_BE.start(), "maximum" = CsmaSpec::MIN_BE.end()))]
     min_be: Option<At<u32>>,
     /// Maximum backoff exponent; each busy clear channel assessment (CCA) adds one. Range: 3 to 8.
     /// Default: 5.
+    #[schemars(extend("minimum" = CsmaSpec::MAX_BE.start(), "maximum" = CsmaSpec::MAX_BE.end()))]
     max_be: Option<At<u32>>,
     /// Maximum number of consecutive busy CCAs; after one more, the frame is given up. Range: 0 to
     /// 5. Default: 4.
+    #[schemars(extend("minimum" = CsmaSpec::MAX_BACKOFFS.start(), "maximum" = CsmaSpec::MAX_BACKOFFS.end()))]
     max_backoffs: Option<At<u32>>,
     /// Duration of a CCA: 8 symbols. Any transmission during this time makes the channel busy.
     /// Default: 128 us.
@@ -163,6 +167,7 @@ pub(crate) struct CsmaKeys {
     /// 864 us.
     ack_wait: Option<At<Span>>,
     /// Maximum number of retransmissions of an unacknowledged frame. Range: 0 to 7. Default: 3.
+    #[schemars(extend("minimum" = CsmaSpec::RETRIES.start(), "maximum" = CsmaSpec::RETRIES.end()))]
     retries: Option<At<u32>>,
     /// Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
     /// Default: 640 us.
@@ -188,7 +193,7 @@ impl Word for Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{CsmaSpec, HalfDuplex, Promotion, Reach, Slow, State, StatesSpec};
+    use link::{HalfDuplex, Promotion, Reach, Slow, State, StatesSpec};
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;

@@ -4,13 +4,14 @@ use super::models::model;
 use crate::read::{At, Fields, Read, Sink};
 use crate::scalar::word;
 use crate::tree::Node;
-use record::{HttpMethod, Timestamps};
+use record::{HttpMethod, Opcua, Timestamps};
 use schemars::JsonSchema;
 
 model! {
     /// Options of OPC UA.
     OpcuaKeys, "options of OPC UA",
     /// Number of variables that share a payload; one Read requests all. Range: 1 to 10. Default: 1.
+    #[schemars(extend("minimum" = Opcua::VARIABLES.start(), "maximum" = Opcua::VARIABLES.end()))]
     optional variables as "variables": u32,
     /// Timestamps returned with each value, 8 B each. Default: `source`.
     optional timestamps as "timestamps": Timestamps,

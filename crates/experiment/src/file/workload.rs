@@ -1,6 +1,7 @@
 //! File format: workloads.
 
 use crate::file::{Device, Exchange, Load, Metric, Mqtt, Probe, ProgramExpect};
+use crate::limits::ONE;
 use crate::pattern::OutsideModel;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -23,6 +24,7 @@ pub(crate) struct Model {
     /// Interval between messages of the source. Range: above 0.
     pub every: Option<At<Span>>,
     /// Number of messages. Range: 1 or more. Default: as many as fit into `duration`.
+    #[schemars(extend("minimum" = ONE))]
     pub count: Option<At<u64>>,
     /// How long messages are sent. Range: above 0. Default: the experiment's.
     pub duration: Option<At<Span>>,
@@ -148,6 +150,7 @@ pub(crate) struct Interaction {
     /// Interval between messages. Range: above 0. Default: the model's.
     pub every: Option<At<Span>>,
     /// Number of messages. Range: 1 or more. Default: the model's.
+    #[schemars(extend("minimum" = ONE))]
     pub count: Option<At<u64>>,
     /// How long messages are sent. Range: above 0. Default: the model's, else the experiment's.
     pub duration: Option<At<Span>>,
@@ -171,6 +174,7 @@ pub(crate) struct FanOut {
     pub at: Option<At<Span>>,
     /// Number of sinks: from then on, messages go to the first ones of the list only.
     #[schemars(required)]
+    #[schemars(extend("minimum" = ONE))]
     pub to: Option<At<u64>>,
 }
 

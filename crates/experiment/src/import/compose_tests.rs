@@ -222,3 +222,52 @@ fn variables_and_ports_without_a_program_are_left_out() {
     assert!(planned.nodes[0].program.is_none());
     assert_notes(&imported, &["`env` of the service a: it has no program"]);
 }
+
+#[test]
+fn words_are_those_of_a_shell_in_each_style_of_yaml_and_lists_are_not_split() {
+    for (command, expected) in [
+        (r#"echo "a\d""#, &["echo", r"a\d"][..]),
+        (r#"'echo "a\\d" ''b c'''"#, &["echo", r"a\d", "b c"]),
+        (r#""echo \"a\\\\d\" 'x y'""#, &["echo", r"a\d", "x y"]),
+        (r#"[echo, "a\\d", 'it''s "x"', '', "b c"]"#, &["echo", r"a\d", "it's \"x\"", "", "b c"]),
+        ("[echo a]", &["echo a"]),
+        (">\n      sh -c\n      \"a  b\"", &["sh", "-c", "a  b"]),
+        (
+            "|\n      run \\\n        --fast \\\n        'a\n        b'",
+            &["run", "--fast", "a\n  b"],
+        ),
+        // Compose replaces `$$` by `$`; the shell in the node sees the rest.
+        (r#"sh -c 'echo "$$HOME" $$1'"#, &["sh", "-c", r#"echo "$HOME" $1"#]),
+        (r#"'echo "${X:-a b}"'"#, &["echo", "a b"]),
+        // An unquoted default with blanks is several words.
+        ("'echo ${X:-a b}'", &["echo", "a", "b"]),
+        ("echo a # comment", &["echo", "a"]),
+        (r#"'echo "a"b''c d''"e"'"#, &["echo", "abc de"]),
+    ] {
+        let text = format!("services:\n  a:\n    restart: always\n    command: {command}\n");
+        let planned = plan(&converted(&text));
+        assert_eq!(planned.nodes[0].program.as_ref().unwrap().run, expected, "{text}");
+    }
+}
+
+#[test]
+fn values_of_variables_are_texts_in_each_style() {
+    let imported = service(
+        r#"restart: always, environment: ["A=it's \"q\" \\d", 'B=#x: y', "C=a=b", "D=", 'E= x ', "F=1\n2", 'G=$$H']"#,
+    );
+    let program = plan(&imported).nodes[0].program.clone().unwrap();
+    let env: Vec<(&str, &str)> =
+        program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(
+        env,
+        [
+            ("A", "it's \"q\" \\d"),
+            ("B", "#x: y"),
+            ("C", "a=b"),
+            ("D", ""),
+            ("E", " x "),
+            ("F", "1\n2"),
+            ("G", "$H"),
+        ]
+    );
+}

@@ -86,3 +86,18 @@ fn an_mtu_is_a_number() {
     assert_eq!(default, 1500);
     assert_notes(&imported, &["`mtu` of a link: `999999` is left out"]);
 }
+
+#[test]
+fn words_of_entry_points_and_commands_are_those_of_a_shell() {
+    let imported = converted(
+        r#"topology:
+  nodes:
+    a: {entrypoint: 'sh -c', cmd: "\"ip a; echo \\\"x y\\\" '\\d'\""}
+    b: {cmd: bash -c 'while read x; do echo "$$x\n"; done'}
+  links: [{endpoints: ["a:eth0", "b:eth0"]}]
+"#,
+    );
+    let run = |node: usize| plan(&imported).nodes[node].program.clone().unwrap().run;
+    assert_eq!(run(0), ["sh", "-c", r#"ip a; echo "x y" '\d'"#]);
+    assert_eq!(run(1), ["bash", "-c", r#"while read x; do echo "$x\n"; done"#]);
+}

@@ -3,19 +3,16 @@
 use super::reader::{Reader, get, list, text, text_of};
 use super::text::scalar;
 use super::variables::Expanded;
+use crate::limits::{LEAST_CPUS, NODES};
 use crate::tree::Node;
 use units::Bytes;
 
-/// Maximum number of nodes of an experiment.
-const MAX_NODES: u32 = 100_000;
-/// Least CPU time of a node.
-const MIN_CPUS: f64 = 0.01;
 /// Least memory of a node, B.
 const MIN_MEMORY: u64 = 1 << 20;
 
 /// The number of nodes of a service, which is `what`.
 pub(super) fn count(node: &Node, what: &str, reader: &mut Reader) -> Option<Expanded> {
-    let fits = |text: &str| text.trim().parse::<u32>().is_ok_and(|count| count <= MAX_NODES);
+    let fits = |text: &str| text.trim().parse::<u32>().is_ok_and(|count| count <= *NODES.end());
     reader.number(node, &format!("the replicas of {what}"), fits)
 }
 
@@ -30,7 +27,7 @@ pub(super) fn limits(service: &Node, what: &str, reader: &mut Reader) -> Option<
         let is_no_limit = |text: &str| text.trim().parse() == Ok(0.0);
         let fits = |text: &str| {
             let cpus = text.trim().parse().ok().filter(|cpus: &f64| cpus.is_finite());
-            is_no_limit(text) || cpus.is_some_and(|cpus| cpus >= MIN_CPUS)
+            is_no_limit(text) || cpus.is_some_and(|cpus| cpus >= LEAST_CPUS)
         };
         let cpus = reader.number(node, &format!("`cpus` of {what}"), fits)?;
         (!is_no_limit(&cpus.plain)).then(|| format!("cpus: {}", scalar(cpus.text.trim())))

@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::file::{Board as Typed, Cpu, Group, Limits};
+use crate::limits::SCALE_ABOVE;
 use crate::nearest::advice;
 use crate::plan::PlannedCpu;
 use crate::problem::Problem;
@@ -17,7 +18,7 @@ pub(super) fn of(group: &Group, sink: &mut Sink) -> Option<Board> {
             let board = Board::of("", own)?;
             let numbers = [("scale", Some(board.scale)), ("coremark", board.coremark)];
             for (key, value) in numbers {
-                if value.is_some_and(|value| value <= 0.0) {
+                if value.is_some_and(|value| value <= SCALE_ABOVE) {
                     let problem = Problem::new(format!("`{key}` is not above 0")).at(at.place);
                     sink.add(problem);
                     return None;

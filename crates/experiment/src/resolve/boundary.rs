@@ -1,12 +1,11 @@
 //! Resolves what a node's programs may do to the machine: `capabilities` and `privileged`.
 
 use crate::file::Group;
+use crate::limits::FEWEST_PROCESSES;
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::read::Sink;
 
-/// Least number of processes with which a program, and a shell to look at it, can run.
-const FEWEST_PROCESSES: u32 = 4;
 /// Least storage: the files that Thingbed writes into each root fit with room to spare.
 const LEAST_STORAGE: u64 = 1 << 20;
 

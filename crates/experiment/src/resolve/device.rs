@@ -5,6 +5,7 @@ use super::context::Context;
 use super::load::{absolute_file, file, read, within};
 use super::mqtt;
 use crate::file::{self, Resources};
+use crate::limits::{DEVICE_QUEUE, DEVICE_THREADS};
 use crate::load::{Contention, Device, Probe, default_port};
 use crate::problem::Problem;
 use crate::read::{At, Sink};
@@ -73,8 +74,8 @@ impl Context<'_, '_> {
             udp,
             tcp,
             resources,
-            threads: within(&typed.threads, "threads", 1..=1_024, 1, sink)?,
-            queue: within(&typed.queue, "queue", 0..=10_000_000, 1_000, sink)?,
+            threads: within(&typed.threads, "threads", &DEVICE_THREADS, 1, sink)?,
+            queue: within(&typed.queue, "queue", &DEVICE_QUEUE, 1_000, sink)?,
             payload: typed.payload.as_ref().map_or(Bytes::new(4), |at| at.value),
             notify: match notify {
                 Some(read) => Some(read?),

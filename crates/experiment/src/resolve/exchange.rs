@@ -6,6 +6,7 @@ use super::interaction::MAX_ROWS;
 use super::stacks;
 use crate::exchange::Exchange;
 use crate::file::{self, CoapKeys, Payload, Protocol};
+use crate::limits::{MQTT_QOS, ONE};
 use crate::mqtt::MqttTls;
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
@@ -226,7 +227,7 @@ impl Context<'_, '_> {
 
 fn repetitions(typed: &file::Exchange, sink: &mut Sink) -> Option<u64> {
     let Some(at) = &typed.repetitions else { return Some(1) };
-    if at.value == 0 {
+    if at.value < ONE {
         report(sink, at.place, "`repetitions` is 0, so no exchange runs", "use 1 or more");
         return None;
     }
@@ -270,7 +271,7 @@ fn protocol(at: &At<Protocol>, sink: &mut Sink) -> Option<ExchangeProtocol> {
         Protocol::Coap(keys) => ExchangeProtocol::Coap(coap(keys, at.place, sink)?),
         Protocol::Mqtt(keys) => {
             let qos = keys.qos.as_ref().map_or(0, |qos| qos.value);
-            if let Some(at) = keys.qos.as_ref().filter(|qos| qos.value > 2) {
+            if let Some(at) = keys.qos.as_ref().filter(|qos| !MQTT_QOS.contains(&qos.value)) {
                 let text = format!("a quality of service of {qos}");
                 report(sink, at.place, text, "MQTT has 0, 1 and 2");
                 return None;

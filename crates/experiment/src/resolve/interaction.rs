@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use crate::file::{Interaction, Model};
+use crate::limits::ONE;
 use crate::plan::{self, FanOut};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
@@ -90,7 +91,7 @@ fn fan_out(
     let mut changes: Vec<FanOut> = Vec::new();
     for change in &given.value {
         let (at, to) = (change.at.as_ref()?, change.to.as_ref()?);
-        if !(1..=sinks).contains(&to.value) {
+        if !(ONE..=sinks).contains(&to.value) {
             let text = format!("a fan-out of {} with {sinks} sinks", to.value);
             sink.add(Problem::new(text).at(to.place).label(format!("use 1 to {sinks}")));
             return None;
@@ -303,7 +304,7 @@ impl Context<'_, '_> {
         let own = if typed.duration.is_some() { &typed.duration } else { &model.duration };
         let own = if own.is_some() { Some(positive(own, "duration", sink)?) } else { None };
         if let Some(count) = count {
-            if count.value == 0 {
+            if count.value < ONE {
                 let problem = Problem::new("`count` is 0, so no message is sent");
                 sink.add(problem.at(count.place).label("use 1 or more"));
                 return None;

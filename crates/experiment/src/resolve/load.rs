@@ -4,6 +4,7 @@ use super::checks::positive;
 use super::context::Context;
 use super::mqtt;
 use crate::file;
+use crate::limits::{CONNECTIONS, LOAD_QOS, ONE, SENDERS, USERS, use_range};
 use crate::load::{Load, Made, Requests, default_port};
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
@@ -25,7 +26,7 @@ const MAX_REQUEST: u64 = 65_000;
 pub(super) fn within(
     at: &Option<At<u32>>,
     key: &str,
-    range: std::ops::RangeInclusive<u32>,
+    range: &std::ops::RangeInclusive<u32>,
     other: u32,
     sink: &mut Sink,
 ) -> Option<u32> {
@@ -34,8 +35,7 @@ pub(super) fn within(
         return Some(at.value);
     }
     let text = format!("`{key}` is {}", at.value);
-    let label = format!("use {} to {}", range.start(), range.end());
-    sink.add(Problem::new(text).at(at.place).label(label));
+    sink.add(Problem::new(text).at(at.place).label(use_range(range)));
     None
 }
 
@@ -139,6 +139,12 @@ impl Context<'_, '_> {
             Some(_) => positive(&typed.duration, "duration", sink),
             None => self.duration,
         };
+        if let Some(count) = typed.count.as_ref().filter(|count| count.value < ONE) {
+            let problem = Problem::new("`count` is 0, so no request is sent").at(count.place);
+            sink.add(problem.label("use 1 or more"));
+        }
+        positive(&typed.timeout, "timeout", sink);
+        positive(&typed.patience, "patience", sink);
         let (requests, network) = match &typed.trace {
             Some(trace) => (self.traced(trace, typed, sink)?, None),
             None => {
@@ -150,7 +156,7 @@ impl Context<'_, '_> {
             read::<Distribution>(&absolute_file(&think.value, self.base), think.place, sink)?;
         }
         let users = match &typed.users {
-            Some(_) => Some(within(&typed.users, "users", 1..=100_000, 1, sink)?),
+            Some(_) => Some(within(&typed.users, "users", &USERS, 1, sink)?),
             None => None,
         };
         let is = |at: &Option<At<bool>>, other| at.as_ref().map_or(other, |at| at.value);
@@ -171,9 +177,9 @@ impl Context<'_, '_> {
             confirmable,
             coap,
             answers: is(&typed.answers, true),
-            qos: within(&typed.qos, "qos", 0..=1, 0, sink)? as u8,
-            connections: within(&typed.connections, "connections", 1..=10_000, 16, sink)?,
-            senders: within(&typed.senders, "senders", 1..=256, 1, sink)?,
+            qos: within(&typed.qos, "qos", &LOAD_QOS, 0, sink)? as u8,
+            connections: within(&typed.connections, "connections", &CONNECTIONS, 16, sink)?,
+            senders: within(&typed.senders, "senders", &SENDERS, 1, sink)?,
             spin: is(&typed.spin, false),
             patience: span(&typed.patience, PATIENCE),
             network,

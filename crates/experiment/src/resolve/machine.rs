@@ -1,6 +1,7 @@
 //! Resolves nodes that are machines.
 
 use crate::file::{ConsoleStep, File, Group, Qemu};
+use crate::limits::ONE;
 use crate::mac::Mac;
 use crate::plan::PlannedMachine;
 use crate::problem::Problem;
@@ -277,6 +278,11 @@ fn check_mac<'a>(name: &'a str, group: &Group, macs: &mut HashMap<Mac, &'a str>,
             let text = format!("`{}` is the address of a multicast group", mac.value);
             sink.add(Problem::new(text).at(mac.place).label("the first byte must be even"));
         }
+        Ok(Mac([0, 0, 0, 0, 0, 0])) => {
+            let text = format!("`{}` is no address of an interface", mac.value);
+            let label = "write six bytes, such as `52:54:00:12:34:56`";
+            sink.add(Problem::new(text).at(mac.place).label(label));
+        }
         Ok(_) if group.count.as_ref().is_some_and(|count| count.value > 1) => {
             let problem = Problem::new("several nodes with one Ethernet address").at(mac.place);
             sink.add(problem.label("remove `count`, or make a group for each node"));
@@ -300,7 +306,7 @@ fn check_qemu(qemu: &Qemu, base: &Path, sink: &mut Sink) {
             sink.add(problem.at(at.place).label("use QEMU's name, such as `arm` or `e1000`"));
         }
     }
-    if let Some(cpus) = qemu.cpus.as_ref().filter(|cpus| cpus.value == 0) {
+    if let Some(cpus) = qemu.cpus.as_ref().filter(|cpus| u64::from(cpus.value) < ONE) {
         sink.add(Problem::new("0 processors").at(cpus.place).label("use 1 or more"));
     }
     if let Some(memory) = qemu.memory.as_ref().filter(|memory| memory.value.get() < 1 << 20) {

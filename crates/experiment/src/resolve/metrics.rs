@@ -1,6 +1,7 @@
 //! Resolves metrics of programs.
 
 use crate::file::Metric;
+use crate::limits;
 use crate::problem::Problem;
 use crate::program_metric::{Pattern, ProgramMetric, Rule, Scrape, convert};
 use crate::read::{At, Named, Sink};
@@ -126,10 +127,7 @@ fn prometheus(series: &At<String>, typed: &Metric, sink: &mut Sink) -> Option<Ru
         sink.add(problem.label("add the TCP port of the program's page: `port: 8000`"));
         return None;
     };
-    let Some(port) = u16::try_from(at.value).ok().filter(|port| *port > 0) else {
-        sink.add(Problem::new("a port is a number from 1 to 65535").at(at.place));
-        return None;
-    };
+    let port = limits::port(at, None, sink)?;
     Some(Rule::Prometheus(Scrape {
         series: series.value.clone(),
         port,

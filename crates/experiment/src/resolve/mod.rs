@@ -34,6 +34,7 @@ mod timetable;
 mod workloads;
 
 use crate::file::File;
+use crate::limits::ONE;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
@@ -75,7 +76,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }
-    if let Some(repeats) = file.repeats.as_ref().filter(|repeats| repeats.value == 0) {
+    if let Some(repeats) = file.repeats.as_ref().filter(|at| u64::from(at.value) < ONE) {
         let problem = Problem::new("0 repeats: no run would start").at(repeats.place);
         sink.add(problem.label("use 1 or more"));
     }

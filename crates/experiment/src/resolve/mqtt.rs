@@ -5,6 +5,7 @@ use super::context::Context;
 use super::interaction::MAX_ROWS;
 use super::payload;
 use crate::file::{self, Tls};
+use crate::limits::{self, MQTT_QOS, ONE};
 use crate::mqtt::{Mqtt, MqttPattern, MqttTls};
 use crate::problem::Problem;
 use crate::read::{At, Sink};
@@ -35,7 +36,7 @@ impl Context<'_, '_> {
             None => None,
         };
         let qos = typed.qos.as_ref().map_or(0, |qos| qos.value);
-        if let Some(at) = typed.qos.as_ref().filter(|qos| qos.value > 2) {
+        if let Some(at) = typed.qos.as_ref().filter(|qos| !MQTT_QOS.contains(&qos.value)) {
             report(sink, at.place, format!("a quality of service of {qos}"), "MQTT has 0, 1 and 2");
         }
         let port = port(typed, sink);
@@ -55,7 +56,7 @@ impl Context<'_, '_> {
             subscribers,
             pattern: typed.pattern.as_ref()?.value,
             // A larger one was reported above.
-            qos: qos.min(2) as u8,
+            qos: qos.min(*MQTT_QOS.end()) as u8,
             version: typed.version.as_ref().map_or(MqttVersion::V311, |version| version.value),
             tls,
             payload,
@@ -128,7 +129,7 @@ impl Context<'_, '_> {
     /// Duration of the messages after all clients have joined.
     fn mqtt_duration(&self, typed: &file::Mqtt, every: Span, sink: &mut Sink) -> Option<Span> {
         if let Some(count) = &typed.count {
-            if count.value == 0 {
+            if count.value < ONE {
                 report(sink, count.place, "`count` is 0, so no message is sent", "use 1 or more");
                 return None;
             }
@@ -235,13 +236,10 @@ fn port(typed: &file::Mqtt, sink: &mut Sink) -> Option<u16> {
 
 /// The given port, or the default.
 pub(super) fn port_or(port: &Option<At<u32>>, default: u16, sink: &mut Sink) -> Option<u16> {
-    let Some(port) = port else { return Some(default) };
-    let value = u16::try_from(port.value).ok().filter(|port| *port > 0);
-    if value.is_none() {
-        let text = format!("{} is not a port number", port.value);
-        report(sink, port.place, text, &format!("use 1 to 65535; the default is {default}"));
+    match port {
+        Some(at) => limits::port(at, Some(default), sink),
+        None => Some(default),
     }
-    value
 }
 
 fn keep_alive(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {

@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::file::{File, Group, Limits};
+use crate::limits::{LEAST_CPUS, NODES};
 use crate::nearest::advice;
 use crate::plan::{PlannedCpu, PlannedRoot};
 use crate::problem::Problem;
@@ -11,9 +12,6 @@ use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-
-/// Maximum number of nodes of an experiment.
-const MAX_NODES: u64 = 100_000;
 
 /// The groups of a file and their number of nodes.
 pub(super) struct Nodes<'f> {
@@ -46,14 +44,14 @@ impl<'f> Nodes<'f> {
             nodes.boards.extend(board::of(group, sink).map(|board| (name, board)));
             nodes.cpus.extend(board::cpu(group, sink).map(|cpu| (name, cpu)));
             nodes.roots.extend(root::of(group, base, sink).map(|root| (name, root)));
-            if count == 0 {
+            if count < *NODES.start() {
                 let problem = Problem::new(format!("the group `{name}` has no nodes"));
                 sink.add(problem.at(count_place).label("use 1 or more"));
                 continue;
             }
             all += u64::from(count);
-            if all > MAX_NODES {
-                let problem = Problem::new(format!("more than {MAX_NODES} nodes"));
+            if all > u64::from(*NODES.end()) {
+                let problem = Problem::new(format!("more than {} nodes", NODES.end()));
                 sink.add(problem.at(count_place));
                 break;
             }
@@ -206,10 +204,14 @@ fn check_program(group: &Group, sink: &mut Sink) {
 
 fn check_limits(group: &Group, sink: &mut Sink) {
     if let Some(cpus) = group.reserve.as_ref().and_then(|reserve| reserve.cpus.as_ref())
-        && cpus.value < 0.01
+        && cpus.value < LEAST_CPUS
     {
         let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
-        sink.add(problem.at(cpus.place).label("use 0.01 or more; 0.5 is half of one CPU's time"));
+        sink.add(
+            problem
+                .at(cpus.place)
+                .label(format!("use {LEAST_CPUS} or more; 0.5 is half of one CPU's time")),
+        );
     }
     if let Some(limits) = &group.limits {
         check_limits_of(limits, sink);
@@ -218,10 +220,9 @@ fn check_limits(group: &Group, sink: &mut Sink) {
 
 /// Reports limits that are too low for any program.
 pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
-    // The kernel's shortest quota is 1 ms, and a period has 100 ms.
-    if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
+    if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < LEAST_CPUS) {
         let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
-        sink.add(problem.label("use 0.01 or more; 0.5 is half of one CPU's time"));
+        sink.add(problem.label(format!("use {LEAST_CPUS} or more; 0.5 is half of one CPU's time")));
     }
     const LEAST: u64 = 1 << 20;
     if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {

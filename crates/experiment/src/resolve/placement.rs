@@ -2,7 +2,7 @@
 
 use crate::file::{Addressing, Group};
 use crate::mac::Mac;
-use crate::plan::{PlannedLimits, PlannedNode};
+use crate::plan::{PlannedLimits, PlannedLink, PlannedNode};
 use crate::problem::Problem;
 use crate::program::{Program, Ready};
 use crate::read::{At, Named, Sink};
@@ -79,9 +79,29 @@ pub(super) fn planned(
         let advice = format!("a node can have {MAX_INTERFACES} interfaces");
         sink.add(Problem::new(text).label(advice));
     }
+    check_macs(nodes, &planned, sink);
     // Last, because routes lead over gateways, which are nodes of services.
     routes::add(nodes.groups, &mut planned, &networks.planned(), sink);
     planned
+}
+
+/// Reports Ethernet addresses of the file that are the planned one of another node on the network.
+/// Groups with the same address in the file are reported with the groups.
+fn check_macs(nodes: &Nodes<'_>, planned: &[PlannedNode], sink: &mut Sink) {
+    for node in planned.iter().filter(|node| node.sets_mac) {
+        let Some(own) = node.links.first() else { continue };
+        let is_same = |link: &PlannedLink| link.network == own.network && link.mac == own.mac;
+        let mut others = planned.iter().filter(|other| other.name != node.name && !other.sets_mac);
+        let typed = nodes.groups.and_then(|groups| groups.get(&node.group)?.mac.as_ref());
+        if let (Some(other), Some(at)) =
+            (others.find(|other| other.links.iter().any(is_same)), typed)
+        {
+            let text =
+                format!("`{}` has the same Ethernet address on `{}`", other.name, own.network);
+            let label = "use another one, such as `52:54:00:12:34:56`";
+            sink.add(Problem::new(text).at(at.place).label(label));
+        }
+    }
 }
 
 /// Limits and reservations of a group's nodes.

@@ -8,14 +8,11 @@ use crate::read::{At, Sink};
 use crate::source::Place;
 use units::Span;
 
-/// Largest exit status.
-const STATUS_LIMIT: u32 = 255;
-
 /// The conditions of a program.
 pub(super) fn of(typed: &Option<At<ProgramExpect>>, sink: &mut Sink) -> ProgramCheck {
     let Some(At { value: typed, place }) = typed else { return ProgramCheck::default() };
     let exit = typed.exit.iter().flat_map(|exit| &exit.value.0);
-    let exit = exit.filter_map(|status| one_status(status, sink)).collect();
+    let exit = exit.map(|status| status.value.0).collect();
     let within = typed.within.as_ref().map(|within| {
         if within.value == Span::ZERO {
             sink.add(Problem::new("`within` must be longer than 0").at(within.place));
@@ -25,15 +22,6 @@ pub(super) fn of(typed: &Option<At<ProgramExpect>>, sink: &mut Sink) -> ProgramC
     let output = typed.output.iter().flat_map(|output| &output.value.0);
     let output = output.filter_map(|output| one_output(&output.0, *place, sink)).collect();
     ProgramCheck { exit, output, within }
-}
-
-fn one_status(status: &At<u32>, sink: &mut Sink) -> Option<i32> {
-    if status.value > STATUS_LIMIT {
-        let problem = Problem::new(format!("{} is not an exit status", status.value));
-        sink.add(problem.at(status.place).label("exit statuses are 0 to 255"));
-        return None;
-    }
-    i32::try_from(status.value).ok()
 }
 
 fn one_output(typed: &OutputKeys, place: Place, sink: &mut Sink) -> Option<OutputCheck> {

@@ -7,6 +7,7 @@ use crate::plan::{PlannedNetwork, PlannedNode, PlannedRoute, learned_gateways};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
 use crate::resolve::graph;
+use crate::source::Place;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -47,18 +48,41 @@ pub(super) fn add(
         match &routes.value {
             Routes::None => changes.extend(members.iter().map(|(number, _)| (*number, None))),
             Routes::Via(list) => {
+                let mut before: Vec<Destination> = Vec::new();
                 for (to, place, via) in list.iter() {
                     let to = At { value: to.to_owned(), place };
                     // One problem is enough: most nodes of a group are on the same networks.
-                    changes.extend(members.iter().map_while(|(number, node)| {
+                    let new = members.iter().map_while(|(number, node)| {
                         Some((*number, Some(hops.resolve(node, &to, via, sink)?)))
-                    }));
+                    });
+                    let new: Vec<(usize, Option<Vec<PlannedRoute>>)> = new.collect();
+                    let first = new.first().and_then(|(_, routes)| routes.as_deref());
+                    check_destinations(group, first.unwrap_or_default(), &mut before, place, sink);
+                    changes.extend(new);
                 }
             }
         }
     }
     for (number, change) in changes {
         apply(&mut nodes[number], change);
+    }
+}
+
+/// Reports destinations that an entry before has in another form, such as `10.0.0.7/32` for
+/// `10.0.0.7`: only one of both routes would remain.
+fn check_destinations(
+    group: &str,
+    routes: &[PlannedRoute],
+    before: &mut Vec<Destination>,
+    place: Place,
+    sink: &mut Sink,
+) {
+    for route in routes {
+        if before.contains(&route.to) {
+            let problem = Problem::new(format!("two routes of `{group}` to {}", route.to));
+            sink.add(problem.at(place).label("remove one of them"));
+        }
+        before.push(route.to);
     }
 }
 
@@ -177,6 +201,27 @@ impl<'p> Hops<'p> {
         if reachable.is_empty() {
             let text = format!("the next hop `{}` is on no network of `{}`", via.value, node.name);
             return report(text, "use a node or an address on one of its networks".to_owned());
+        }
+        // The kernel refuses such routes (`ip route`: Nexthop has invalid gateway).
+        if hops
+            .iter()
+            .any(|hop| node.links.iter().flat_map(|link| link.addresses()).any(|own| own == *hop))
+        {
+            let text = format!("the next hop `{}` is the node `{}` itself", via.value, node.name);
+            return report(text, "use another address on one of its networks".to_owned());
+        }
+        let is_of_all = |hop: &IpAddr| {
+            let subnets = on(hop).and_then(|link| self.networks.get(link.network.as_str()));
+            let mut subnets = subnets.into_iter().flat_map(|network| network.subnets());
+            hop.is_ipv4()
+                && subnets.any(|subnet| subnet.contains(*hop) && subnet.index(*hop).is_none())
+        };
+        if reachable.iter().any(is_of_all) {
+            let text = format!(
+                "the next hop `{}` is the address of a network, or of all its nodes",
+                via.value
+            );
+            return report(text, "use the address of one node".to_owned());
         }
         let by_dhcp = |hop: &IpAddr| on(hop).is_some_and(|link| link.by_dhcp);
         if reachable.iter().any(by_dhcp) {

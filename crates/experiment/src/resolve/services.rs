@@ -8,6 +8,7 @@ use crate::read::{Named, Sink};
 use crate::resolve::networks::{Networks, Resolved};
 use crate::resolve::subnets::{of_mac, overlapping};
 use crate::subnet::Subnet;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Subnet between gateways and the outside. It is part of the shared address space for carriers
@@ -38,9 +39,20 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
             sink.add(problem.label("`nat` uses these addresses for gateways; use another subnet"));
         }
     }
+    let mut names: HashMap<String, &str> = HashMap::new();
     for (name, place, _) in file.networks.iter().flat_map(Named::iter) {
         let own = |network: &&Resolved<'_>| network.name == name && network.services.any();
         let taken = networks.networks.iter().find(own).map(node_name);
+        // Names of networks may have characters that host names cannot have.
+        if let Some(own) = &taken
+            && let Some(other) = names.insert(own.clone(), name)
+        {
+            let text = format!("the services of `{name}` and `{other}` would both run on `{own}`");
+            let label = "rename this network: names of networks with services must differ in their \
+                         first 50 letters and digits";
+            sink.add(Problem::new(text).at(place).label(label));
+            continue;
+        }
         let taken = taken.filter(|own| file.nodes.iter().any(|groups| groups.has(own)));
         if let Some(own) = taken {
             let text = format!(
@@ -139,5 +151,8 @@ fn node_name(network: &Resolved<'_>) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     // With its ending it stays below 63 characters, the limit of a label in DNS (RFC 1035, 2.3.4).
     let name: String = network.name.chars().map(fits).take(50).collect();
-    format!("{}-services", name.trim_matches('-'))
+    match name.trim_matches('-') {
+        "" => "network-services".to_owned(),
+        name => format!("{name}-services"),
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::file::{HttpKeys, OpcuaKeys, QuicKeys};
+use crate::limits::use_range;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 use crate::source::Place;
@@ -15,7 +16,7 @@ pub(super) fn opcua(keys: &OpcuaKeys, sink: &mut Sink) -> Option<Opcua> {
     let variables = keys.variables.as_ref().map_or(1, |at| at.value);
     if let Some(at) = keys.variables.as_ref().filter(|_| !Opcua::VARIABLES.contains(&variables)) {
         let problem = Problem::new(format!("a Read of {variables} variables")).at(at.place);
-        sink.add(problem.label("use 1 to 10"));
+        sink.add(problem.label(use_range(&Opcua::VARIABLES)));
         return None;
     }
     let timestamps = keys.timestamps.as_ref().map_or(Timestamps::Source, |at| at.value);

@@ -42,9 +42,9 @@ impl Subnets {
             // An invalid one in the list was reported.
             [] if !sink.is_clean() => return None,
             [] => ("the network has no subnet", at.place, "write for example `10.0.0.0/24`"),
-            [_, other, ..] => (
+            all => (
                 "a network has at most one subnet of IPv4 and one of IPv6",
-                other.place,
+                second_of_family(all).unwrap_or(at.place),
                 "remove it, or make another network of it",
             ),
         };
@@ -75,6 +75,14 @@ impl Subnets {
 /// The address that the Ethernet address is made of: that of IPv4, if there is one.
 pub(crate) fn of_mac(first: IpAddr, second: Option<IpAddr>) -> IpAddr {
     second.filter(IpAddr::is_ipv4).unwrap_or(first)
+}
+
+/// Place of the first subnet of whose family there is one before it.
+fn second_of_family(all: &[At<Subnet>]) -> Option<Place> {
+    let is_second = |(index, subnet): &(usize, &At<Subnet>)| {
+        all[..*index].iter().any(|before| before.value.is_ipv6() == subnet.value.is_ipv6())
+    };
+    all.iter().enumerate().find(is_second).map(|(_, subnet)| subnet.place)
 }
 
 fn check_room(subnet: &At<Subnet>, size: u64, sink: &mut Sink) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::carried::Carried;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use units::{Bytes, Rate, Span};
 
 /// Longest frame followed by the short interframe space, in bytes of MAC frame:
@@ -80,19 +81,29 @@ impl Default for CsmaSpec {
 }
 
 impl CsmaSpec {
+    /// Range of macMaxBE (IEEE 802.15.4-2011, table 52).
+    pub const MAX_BE: RangeInclusive<u32> = 3..=8;
+    /// Range of macMinBE (table 52), if `max_be` is the largest; it must not be above `max_be`.
+    pub const MIN_BE: RangeInclusive<u32> = 0..=*Self::MAX_BE.end();
+    /// Range of macMaxCSMABackoffs (table 52).
+    pub const MAX_BACKOFFS: RangeInclusive<u32> = 0..=5;
+    /// Range of macMaxFrameRetries (table 52).
+    pub const RETRIES: RangeInclusive<u32> = 0..=7;
+
     /// Validates the parameters. The error says what is wrong and what to write.
     pub fn check(&self) -> Result<(), String> {
-        // IEEE 802.15.4-2011, table 52.
         let ranges = [
-            ("max_be", self.max_be, 3, 8),
-            ("min_be", self.min_be, 0, self.max_be),
-            ("max_backoffs", self.max_backoffs, 0, 5),
-            ("retries", self.retries, 0, 7),
+            ("max_be", self.max_be, Self::MAX_BE),
+            ("min_be", self.min_be, *Self::MIN_BE.start()..=self.max_be),
+            ("max_backoffs", self.max_backoffs, Self::MAX_BACKOFFS),
+            ("retries", self.retries, Self::RETRIES),
         ];
-        for (key, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
+        for (key, value, range) in ranges {
+            if !range.contains(&value) {
                 return Err(format!(
-                    "`{key}` is {value}, outside the range of IEEE 802.15.4; use {least} to {most}"
+                    "`{key}` is {value}, outside the range of IEEE 802.15.4; use {} to {}",
+                    range.start(),
+                    range.end()
                 ));
             }
         }

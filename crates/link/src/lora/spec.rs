@@ -2,6 +2,7 @@
 
 use crate::keys::{Key, Kind, Model, time_text};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use units::{Ratio, Span};
 
 /// Bandwidth of a LoRa channel.
@@ -87,12 +88,22 @@ pub struct LoraSpec {
     pub duty_period: Option<Span>,
 }
 
+/// Spreading factors of LoRaWAN.
+const SPREADING_FACTORS: RangeInclusive<u32> = 7..=12;
+/// Symbols of a preamble: the range of Semtech's SX1276 (data sheet).
+const PREAMBLES: RangeInclusive<u32> = 6..=65_535;
+
 pub(crate) const LORA: Model = Model {
     name: "Lora",
     what: "a LoRa radio",
     doc: "The sender of a LoRa radio: time on air, and duty cycle.",
     keys: &[
-        Key::new("spreading_factor", Kind::Count, "Spreading factor. Range: 7 to 12.").required(),
+        Key::new(
+            "spreading_factor",
+            Kind::Count { least: *SPREADING_FACTORS.start(), most: *SPREADING_FACTORS.end() },
+            "Spreading factor. Range: 7 to 12.",
+        )
+        .required(),
         Key::new(
             "bandwidth",
             Kind::Word("a bandwidth of LoRa", Bandwidth::WORDS),
@@ -105,7 +116,7 @@ pub(crate) const LORA: Model = Model {
         ),
         Key::new(
             "preamble",
-            Kind::Count,
+            Kind::Count { least: *PREAMBLES.start(), most: *PREAMBLES.end() },
             "Symbols of the preamble, without the 4.25 of its end. Range: 6 to 65535. Default: 8.",
         ),
         Key::new(
@@ -204,13 +215,13 @@ impl LoraSpec {
 
     /// Validates the parameters. The error says what is wrong and what to write.
     pub fn check(&self) -> Result<(), String> {
-        if !(7..=12).contains(&self.spreading_factor) {
+        if !SPREADING_FACTORS.contains(&self.spreading_factor) {
             return Err(format!(
                 "`spreading_factor` is {}; use 7 to 12, such as `spreading_factor: 12`",
                 self.spreading_factor
             ));
         }
-        if !(6..=65_535).contains(&self.preamble) {
+        if !PREAMBLES.contains(&self.preamble) {
             return Err(format!("`preamble` is {} symbols; use 6 to 65535", self.preamble));
         }
         let smallest = Ratio::from_fraction(1e-6).unwrap_or_default();

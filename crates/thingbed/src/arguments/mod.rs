@@ -193,7 +193,8 @@ pub enum Command {
 pub struct Run {
     /// Experiment file (YAML), or a capsule of `thingbed pack`
     pub file: PathBuf,
-    /// Run only these cells, e.g. model=udp-rr,network=ideal; repeatable
+    /// Run only these cells, e.g. model=udp-rr,network='ideal|radio'; repeatable. Values with `|`,
+    /// `,` or `=` need double quotes, e.g. 'mix="GET=9,POST=1"'
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
     #[command(flatten)]
@@ -316,7 +317,7 @@ pub struct Pack {
     /// CPU in 10^9 instructions per second [default: 1]; several values make a sweep
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub cpu: Vec<experiment::Cpu>,
-    /// Pack only these cells, e.g. model=udp-rr,network=ideal; repeatable
+    /// Pack only these cells, e.g. model=udp-rr,network=ideal; repeatable. Values as for `run`
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
     /// Repeats per cell [default: the experiment's `repeats`]
@@ -359,7 +360,7 @@ pub enum Profiles {
 pub struct Plan {
     /// Experiment file (YAML)
     pub file: PathBuf,
-    /// Print only these cells, e.g. model=udp-rr,network=ideal; repeatable
+    /// Print only these cells, e.g. model=udp-rr,network=ideal; repeatable. Values as for `run`
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
     #[command(flatten)]

@@ -7,7 +7,8 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct Settings {
-    /// Value of an axis or a key, e.g. loss='5 %', loss='1 %|5 %', nodes.meter.count=20; repeatable
+    /// Value of an axis or a key, e.g. loss='5 %', loss='1 %|5 %', nodes.meter.count=20;
+    /// repeatable. Values of an axis with `|` need double quotes, e.g. 'command="a|b"|c'
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Environment variables for the file, in place of this process's.
