@@ -1,15 +1,16 @@
 //! Compose files: services become groups of nodes, networks become networks.
 
 use super::compose_networks::{attach, networks};
+use super::compose_order::{self, dependencies};
 use super::limits::{count, limits, ready};
 use super::names::{Names, Wanted, host_name};
 use super::program;
-use super::reader::{Reader, entries, get, is, list, text, text_of, variables};
+use super::reader::{Reader, entries, get, is, list, text, variables};
 use super::text::list as yaml_list;
 use super::variables::Expanded;
 use super::writer::{Draft, Group};
 use crate::problem::Problem;
-use crate::tree::{Content, Key, Node};
+use crate::tree::{Key, Node};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -60,14 +61,14 @@ pub(super) fn convert(
     let mut draft = Draft { name: host_name(&name), ..Draft::default() };
     let network_names = networks(root, &mut draft, reader);
     let needed = Needed::by(&services);
-    let services: Vec<Service<'_>> =
+    let mut services: Vec<Service<'_>> =
         services.into_iter().filter_map(|(key, node)| Service::of(key, node, reader)).collect();
     if services.is_empty() {
         return Err(Problem::new("the file has no service with replicas").at(root.place));
     }
     let wanted: Vec<Wanted<'_>> = services.iter().map(Service::wanted).collect();
     let names = Names::of_nodes(&wanted);
-    for mut service in services {
+    for service in &mut services {
         let name = names.get(&service.key.text).unwrap_or_default();
         let mut group =
             Group { name: name.to_owned(), count: service.count.take(), ..Group::default() };
@@ -76,6 +77,8 @@ pub(super) fn convert(
         attach(service.key, service.node, name, &network_names, &mut draft, reader);
         draft.groups.push(group);
     }
+    let dependent: Vec<_> = services.iter().map(|one| (one.key, one.node)).collect();
+    compose_order::set(&dependent, &mut draft.groups, reader);
     Ok(draft)
 }
 
@@ -92,23 +95,13 @@ impl<'n> Needed<'n> {
     fn by(services: &[(&'n Key, &'n Node)]) -> Self {
         let mut needed = Self::default();
         for depends in services.iter().filter_map(|(_, service)| get(service, "depends_on")) {
-            if let Content::Map(_) = &depends.content {
-                for (key, how) in entries(depends) {
-                    let of =
-                        if is_waited_for(how) { &mut needed.ending } else { &mut needed.serving };
-                    of.insert(&key.text);
-                }
-            } else {
-                needed.serving.extend(list(depends).into_iter().filter_map(text));
+            for other in dependencies(depends) {
+                let of = if other.is_end { &mut needed.ending } else { &mut needed.serving };
+                of.insert(other.name);
             }
         }
         needed
     }
-}
-
-/// Whether a dependency is on the end of the other service.
-fn is_waited_for(how: &Node) -> bool {
-    text_of(how, "condition") == Some("service_completed_successfully")
 }
 
 /// A service, with its number of nodes.
@@ -246,18 +239,12 @@ fn notes(service: &Node, what: &str, reader: &mut Reader) {
         ("volumes", "nodes see the files of their image or of the host, without volumes"),
         ("restart", "programs are not restarted: a program that ends is reported"),
         ("hostname", "a node's host name is its name"),
-        ("depends_on", "all nodes start together; workloads start when all nodes are `ready`"),
         ("devices", "name devices with `device:` by hand"),
     ];
     for (name, text) in texts {
         if let Some((key, _)) = entries(service).into_iter().find(|(key, _)| key.text == name) {
             reader.note(key.place, format!("`{name}` of {what}: {text}"));
         }
-    }
-    let depends = get(service, "depends_on").map(entries).unwrap_or_default();
-    for (key, _) in depends.into_iter().filter(|(_, how)| is_waited_for(how)) {
-        let text = format!("`depends_on` of {what}: it does not wait for the end of {}", key.text);
-        reader.note(key.place, text);
     }
     let mode = get(service, "network_mode");
     if let Some(mode) = mode.filter(|mode| text(mode) != Some("bridge")) {

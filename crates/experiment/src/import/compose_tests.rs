@@ -271,3 +271,30 @@ fn values_of_variables_are_texts_in_each_style() {
         ]
     );
 }
+
+#[test]
+fn what_depends_on_a_program_of_a_node_starts_after_it() {
+    let text = "services:\n  db: {image: d, command: serve}\n  web: {image: w, command: x, restart: always, \
+                depends_on: [db, gone]}\n  proxy:\n    image: p\n    command: y\n    ports: ['80']\n    \
+                depends_on: {web: {condition: service_healthy}, db: {condition: service_started}}\n  \
+                once: {image: o, command: z, depends_on: [web]}\n";
+    let imported = converted(text);
+    let plan = plan(&imported);
+    let after = |name: &str| {
+        let node = plan.nodes.iter().find(|node| node.name == name).unwrap();
+        node.program.as_ref().map(|program| program.after.join(" ")).unwrap_or_default()
+    };
+    assert_eq!(["db", "web", "proxy", "once"].map(after), ["", "db", "web db", ""]);
+    assert_notes(
+        &imported,
+        &[
+            "`depends_on` of the service web: gone is not a program of a node",
+            "`depends_on` of the service once: it starts when all nodes are `ready`",
+        ],
+    );
+    // Compose refuses it, and so would `check`.
+    let circle = "services:\n  a: {image: a, command: x, depends_on: [b]}\n  b: {image: b, command: x, \
+                  depends_on: [a]}\n  c: {image: c, command: x, restart: always, depends_on: [c]}\n";
+    let imported = converted(circle);
+    assert_eq!(imported.text.matches("after:").count(), 1, "{}", imported.text);
+}

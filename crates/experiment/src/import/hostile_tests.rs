@@ -78,7 +78,7 @@ fn assert_tame(imported: &Imported, groups: usize, networks: usize) {
         }
     };
     inside("networks", &["attach", "subnet", "mtu"]);
-    inside("nodes", &["count", "limits", "root", "run", "env", "ready", "expect"]);
+    inside("nodes", &["count", "limits", "root", "run", "env", "ready", "after", "expect"]);
     let dir = tempfile::tempdir().unwrap();
     for (_, archive) in &imported.images {
         assert!(!archive.contains('/') && !archive.starts_with('-'), "{archive}");

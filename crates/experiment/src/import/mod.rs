@@ -3,6 +3,7 @@
 mod command;
 mod compose;
 mod compose_networks;
+mod compose_order;
 mod containerlab;
 mod imported;
 mod limits;
