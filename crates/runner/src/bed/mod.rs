@@ -17,6 +17,7 @@ mod host_cpu;
 pub(crate) mod jobs;
 mod leases;
 mod live;
+mod log;
 mod machine;
 mod neighbours;
 pub(crate) mod netem;
