@@ -322,3 +322,61 @@ fn a_program_that_is_killed_by_hand_has_not_run_out_of_memory() {
     lab.ask(&["kill", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 9");
 }
+
+/// A process that is stopped, and continues at the end of the test in any case.
+struct Stopped(i32);
+
+impl Stopped {
+    fn new(pid: u32) -> Self {
+        // SAFETY: a plain system call on the lab of this test.
+        assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGSTOP) }, 0);
+        let stopped = Self(pid as i32);
+        // `kill` only sends the signal: each thread stops when it next runs.
+        let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        common::live::until(|| state().contains(") T "), state);
+        stopped
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: a plain system call on the lab of this test.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+    }
+}
+
+/// What failed before: the request of a client that had given up ran later, so a repeated `clone`
+/// added nodes twice.
+#[test]
+fn a_request_whose_client_has_given_up_does_not_run() {
+    let bed = Bed::new();
+    let lab = up(&bed, "hurry");
+    let pid = lab.tool().to_string();
+    let stopped = Stopped::new(lab.tool());
+    for words in [
+        &["clone", "--lab", &pid, "meter-1"][..],
+        &["destroy", "--lab", &pid, "meter-2"],
+        &["link", "set", "--lab", &pid, "meter-3", "delay=70ms"],
+    ] {
+        let mut client = bed.command(words).spawn().unwrap();
+        let inside = format!("/proc/{}/syscall", client.id());
+        // The request is written before the client waits for the reply.
+        let waits = || fs::read_to_string(&inside).unwrap_or_default();
+        let is_reading = |text: &str| {
+            [libc::SYS_read, libc::SYS_recvfrom]
+                .iter()
+                .any(|call| text.starts_with(&format!("{call} ")))
+        };
+        common::live::until(|| is_reading(&waits()), waits);
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    drop(stopped);
+    let names = lab.nodes().into_iter().map(|node| node["name"].as_str().unwrap().to_owned());
+    assert_eq!(names.collect::<Vec<_>>(), ["server", "meter-1", "meter-2", "meter-3"]);
+    let links = bed.thingbed(&["link", "show", "--lab", &lab.name]).expect(0, &["meter-3"]).out;
+    assert!(!links.contains("70 ms"), "{links}");
+    // A client that waits is served, and only once.
+    lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4"]);
+    assert_eq!(lab.nodes().len(), 5);
+}

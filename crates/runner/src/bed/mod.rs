@@ -40,8 +40,8 @@ pub(crate) use design::Design;
 pub use frame_path::can_have_ring;
 pub(crate) use live::ManualChange;
 pub use live::{
-    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, forget, labs,
-    labs_elsewhere, open,
+    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, ask_all,
+    forget, labs, labs_elsewhere, open,
 };
 pub use netem::check_backends;
 pub(crate) use options::BedOptions;
