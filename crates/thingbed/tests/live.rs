@@ -380,3 +380,67 @@ fn a_request_whose_client_has_given_up_does_not_run() {
     lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4"]);
     assert_eq!(lab.nodes().len(), 5);
 }
+
+/// What failed before: a lab that hangs delayed `labs` by 34 s, and was then missing in it.
+#[test]
+fn a_lab_that_hangs_is_listed_as_such_and_no_command_mistakes_another_for_it() {
+    let bed = Bed::new();
+    let (lab, other) = (up(&bed, "hangs"), up(&bed, "works"));
+    let pid = lab.tool();
+    let stopped = Stopped::new(pid);
+    let listed = bed.thingbed(&["labs"]).expect(0, &["(does not answer)", &other.name]).out;
+    let line = listed.lines().find(|line| line.contains("does not answer")).unwrap();
+    assert!(line.contains(&pid.to_string()) && !listed.contains(&lab.name), "{listed}");
+    let all = bed.thingbed(&["labs", "--json"]).expect(0, &[]).out;
+    let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+    let find = |pid: u64| all.as_array().unwrap().iter().find(|one| one["pid"] == pid).unwrap();
+    assert_eq!(find(u64::from(pid)), &serde_json::json!({"pid": pid, "answers": false}));
+    let working = find(u64::from(other.tool()));
+    assert_eq!((&working["answers"], &working["nodes"]), (&true.into(), &4.into()));
+    // Without `--lab`, the lab that works may not be the one that is meant.
+    let pid = format!("process {pid}, which does not answer");
+    bed.thingbed(&["ps"]).expect(1, &["several labs are running", &pid]);
+    other.ask(&["ps"]).expect(0, &["meter-3"]);
+    drop(stopped);
+    lab.ask(&["ps"]).expect(0, &["meter-3"]);
+}
+
+/// What failed before: the second `down` returned while the lab still ran, with an error.
+#[test]
+fn each_of_several_downs_returns_when_the_lab_is_gone() {
+    let bed = Bed::new();
+    for _ in 0..3 {
+        let lab = up(&bed, "downs");
+        let process = format!("/proc/{}", lab.tool());
+        let down = || {
+            let mut command = lab.command(&["down"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut clone = lab.command(&["clone", "meter-1", "--count", "3"]);
+        let clone = clone.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let downs: Vec<_> = (0..4).map(|_| down()).collect();
+        let mut stopped = 0;
+        for down in downs {
+            let output = CommandOutput::of(down.wait_with_output().unwrap());
+            match output.status {
+                0 => {
+                    assert!(!Path::new(&process).exists(), "{}", output.err);
+                    stopped += 1;
+                }
+                // It began after the lab had closed its control socket.
+                _ => drop(output.expect(1, &["no lab "])),
+            }
+        }
+        assert!(stopped > 0, "no `down` has stopped the lab");
+        let clone = CommandOutput::of(clone.wait_with_output().unwrap());
+        // Added before the lab ended, or not at all; a request that did not run says so.
+        match clone.status {
+            0 => drop(clone.expect(0, &["meter-4", "meter-6"])),
+            _ => {
+                let words = ["ending", "no lab ", "could not reach", "ended during"];
+                let is_known = words.iter().any(|word| clone.err.contains(word));
+                assert!(clone.status == 1 && is_known, "{}: {}", clone.status, clone.err);
+            }
+        }
+    }
+}
