@@ -444,3 +444,23 @@ fn each_of_several_downs_returns_when_the_lab_is_gone() {
         }
     }
 }
+
+/// What failed before: the file on the host was emptied before the file in the node was opened.
+#[test]
+fn a_copy_that_fails_leaves_the_files_of_the_host_as_they_were() {
+    let bed = Bed::new();
+    let lab = up(&bed, "copy");
+    let kept = bed.write("kept", "of the user");
+    for target in ["kept", "new", "./folder/new"] {
+        fs::create_dir_all(bed.path().join("folder")).unwrap();
+        lab.ask(&["cp", "meter-1:/no/such/file", target])
+            .expect(1, &["could not copy", "/no/such"]);
+    }
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "of the user");
+    assert!(!bed.path().join("new").exists() && !bed.path().join("folder/new").exists());
+    lab.ask(&["cp", "meter-1:/etc/hostname", "kept"]).expect(0, &[" B"]);
+    assert!(!fs::read_to_string(&kept).unwrap().contains("user"), "a shorter file replaces all");
+    lab.ask(&["cp", "meter-1:/etc/hosts", "folder"]).expect(0, &[" B"]);
+    assert!(fs::read_to_string(bed.path().join("folder/hosts")).unwrap().contains("meter-1"));
+    lab.ask(&["cp", "meter-1:/etc/hosts", "/dev/null"]).expect(0, &[" B"]);
+}
