@@ -464,3 +464,41 @@ fn a_copy_that_fails_leaves_the_files_of_the_host_as_they_were() {
     assert!(fs::read_to_string(bed.path().join("folder/hosts")).unwrap().contains("meter-1"));
     lab.ask(&["cp", "meter-1:/etc/hosts", "/dev/null"]).expect(0, &[" B"]);
 }
+
+/// What failed before: the capture ended in the middle of a block, so no program could read all of it.
+#[test]
+fn a_capture_on_a_full_disk_ends_with_its_last_whole_frame() {
+    if !common::is_root() || !common::has("ping") {
+        return eprintln!("NOT RUN: needs root and ping");
+    }
+    let bed = Bed::new();
+    let lab = up(&bed, "full");
+    fs::create_dir(bed.path().join("disk")).unwrap();
+    // In a mount namespace that ends with the command; the copy is on the other disk.
+    let script = "mount -t tmpfs -o size=64k thingbed-test disk || exit 99
+        $TOOL capture --lab $LAB meter-1 -w disk/c.pcapng
+        status=$?; cp disk/c.pcapng copy; exit $status";
+    let mut capture = Command::new("unshare");
+    capture.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    capture.env("TOOL", env!("CARGO_BIN_EXE_thingbed")).env("LAB", &lab.name);
+    capture.current_dir(bed.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut capture = capture.spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(120);
+    // Each request and answer has over 1,400 B.
+    while capture.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < limit, "the capture does not end");
+        lab.ask(&["exec", "meter-1", "--", "ping", "-c20", "-i0.01", "-s1400", "server"]);
+    }
+    let output = CommandOutput::of(capture.wait_with_output().unwrap());
+    output.expect(1, &["could not write disk/c.pcapng", "frames"]);
+    let analyzed = bed.thingbed(&["analyze", "copy", "--json"]).expect(0, &[]);
+    assert!(!format!("{}{}", analyzed.out, analyzed.err).contains("truncated"));
+    let bytes = fs::read(bed.path().join("copy")).unwrap();
+    let mut reader = pcap_file::pcapng::PcapNgReader::new(&bytes[..]).unwrap();
+    let mut frames = 0;
+    while let Some(block) = reader.next_block() {
+        let (block, _) = block.unwrap();
+        frames += u32::from(matches!(block, pcap_file::pcapng::Block::EnhancedPacket(_)));
+    }
+    assert!(frames > 10, "{frames} frames");
+}
