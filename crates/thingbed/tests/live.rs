@@ -389,8 +389,8 @@ fn a_lab_that_hangs_is_listed_as_such_and_no_command_mistakes_another_for_it() {
     let pid = lab.tool();
     let stopped = Stopped::new(pid);
     let listed = bed.thingbed(&["labs"]).expect(0, &["(does not answer)", &other.name]).out;
-    let line = listed.lines().find(|line| line.contains("does not answer")).unwrap();
-    assert!(line.contains(&pid.to_string()) && !listed.contains(&lab.name), "{listed}");
+    let line = listed.lines().find(|line| line.contains(&pid.to_string())).unwrap();
+    assert!(line.contains("does not answer") && !listed.contains(&lab.name), "{listed}");
     let all = bed.thingbed(&["labs", "--json"]).expect(0, &[]).out;
     let all: serde_json::Value = serde_json::from_str(&all).unwrap();
     let find = |pid: u64| all.as_array().unwrap().iter().find(|one| one["pid"] == pid).unwrap();

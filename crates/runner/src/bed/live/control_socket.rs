@@ -10,7 +10,7 @@ use measure::Accounting;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +18,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
+use units::Span;
 
 /// The control socket of a running lab.
 pub(crate) struct ControlSocket {
@@ -30,7 +32,7 @@ pub(crate) struct ControlSocket {
 /// Time between two looks at the stop flag. A client wakes the thread at once.
 const TURN_MS: u16 = 100;
 /// Longest request, in bytes.
-const LONGEST: u64 = 1 << 16;
+const LONGEST: usize = 1 << 16;
 /// Maximum number of clients at a time, each with a thread; more wait to be accepted.
 const MOST_CLIENTS: usize = 64;
 
@@ -122,13 +124,9 @@ impl Server {
     fn serve(&self, client: &UnixStream) -> io::Result<()> {
         // Timeouts work only on a blocking socket.
         client.set_nonblocking(false)?;
-        client.set_read_timeout(Some(IO_TIMEOUT))?;
         client.set_write_timeout(Some(IO_TIMEOUT))?;
-        let mut line = String::new();
-        // A client that sends no line end must not fill the memory.
-        let mut limited = Read::take(BufReader::new(client), LONGEST);
-        limited.read_line(&mut line)?;
-        let request = match (may(client), serde_json::from_str(&line)) {
+        let line = request_line(client, IO_TIMEOUT)?;
+        let request = match (may(client), serde_json::from_slice(&line)) {
             (false, _) => return refuse(client, "the lab belongs to another user"),
             (true, Err(error)) => {
                 return refuse(client, &format!("the request is not valid: {error}"));
@@ -176,6 +174,31 @@ impl Server {
     }
 }
 
+/// Reads the line of a request.
+///
+/// # Errors
+/// If it does not arrive within `limit`, however often a part of it does: the lab's end waits for its
+/// clients.
+fn request_line(mut client: &UnixStream, limit: Duration) -> io::Result<Vec<u8>> {
+    let deadline = clock::now() + Span::from(limit);
+    let (mut line, mut buffer) = (Vec::new(), [0; 1 << 12]);
+    // A client that sends no line end must not fill the memory.
+    while !line.contains(&b'\n') && line.len() < LONGEST {
+        let left = deadline - clock::now();
+        if left == Span::ZERO {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left.into()))?;
+        match client.read(&mut buffer)? {
+            0 => break,
+            length => line.extend_from_slice(&buffer[..length]),
+        }
+    }
+    let end = line.iter().position(|byte| *byte == b'\n').map_or(line.len(), |end| end + 1);
+    line.truncate(end);
+    Ok(line)
+}
+
 fn send(mut client: &UnixStream, reply: &Reply) -> io::Result<()> {
     writeln!(client, "{}", serde_json::to_string(reply).unwrap_or_default())
 }
@@ -188,4 +211,49 @@ fn refuse(client: &UnixStream, why: &str) -> io::Result<()> {
 fn may(client: &UnixStream) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     getsockopt(client, sockopt::PeerCredentials).is_ok_and(|who| [0, own].contains(&who.uid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: a client that sends a byte from time to time kept the lab from ending.
+    #[test]
+    fn a_request_arrives_within_the_limit_or_not_at_all() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let drip = std::thread::spawn(move || {
+            // Ends when the other end is closed.
+            while theirs.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let error = request_line(&ours, Duration::from_millis(100)).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock));
+        drop(ours);
+        drip.join().unwrap();
+    }
+
+    #[test]
+    fn a_request_ends_with_its_line_or_the_longest_length() {
+        let limit = Duration::from_secs(600);
+        for (sent, expected) in [
+            (&b"{\"lab\":{}}\n"[..], 11),
+            (b"{\"lab\":{}}\n{\"end\":{}}\n", 11),
+            // A client may close its sending direction instead.
+            (b"{\"lab\":{}}", 10),
+            (&[b' '; LONGEST], LONGEST),
+        ] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let write = std::thread::spawn({
+                let sent = sent.to_vec();
+                move || {
+                    theirs.write_all(&sent).unwrap();
+                    theirs.shutdown(std::net::Shutdown::Write).unwrap();
+                    theirs
+                }
+            });
+            assert_eq!(request_line(&ours, limit).unwrap().len(), expected);
+            write.join().unwrap();
+        }
+    }
 }
