@@ -44,9 +44,13 @@ fn downs(session: &mut Session<'_>) -> Outcome {
 fn during(command: &Operation, session: &mut Session<'_>, model: &Model) -> Outcome {
     let words = command.words(model);
     let child = session.begin(&words);
-    session.expect(&["down"], 0)?;
-    is_gone(session)?;
+    let down = session.run(&["down"]);
+    // Checked first: the other command may end later.
+    let gone = is_gone(session);
     let output = session::ended(child);
+    let what = format!("down during {}", words.join(" "));
+    expect(down.status == 0, what, "exit status 0", format!("{} {}", down.status, down.err))?;
+    gone?;
     let reasons = ["is ending", "no lab ", "could not reach the lab", "ended during"];
     let is_refused = reasons.iter().any(|reason| output.err.contains(reason));
     let fine = output.status == 0 || output.status == 1 && is_refused;
