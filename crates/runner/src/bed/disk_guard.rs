@@ -24,7 +24,7 @@ pub(crate) struct DiskGuard {
     looks: AtomicU32,
 }
 
-/// A quota is tried at one of so many looks: allocating costs the file system work.
+/// A quota is tried at one of this number of looks: allocating costs the file system work.
 const QUOTA_EVERY: u32 = 10;
 
 impl DiskGuard {
