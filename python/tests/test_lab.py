@@ -1,6 +1,7 @@
 """Live labs in real time, and what is left of them."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import thingbed as tb
+from thingbed import tool
 
 
 def gone(pid: int, seconds: float = 60) -> bool:
@@ -227,3 +229,14 @@ def test_runs_of_asyncio_go_on_at_once(pings: tb.Experiment) -> None:
     first, second = asyncio.run(work())
     assert (first.verdict, second.verdict) == ("valid", "valid")
     assert first.runs[0].summary["seed"] == 1 and second.runs[0].summary["seed"] == 2
+
+
+def test_a_lab_that_does_not_answer_is_listed_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [
+        {"pid": 7, "answers": False},
+        {"pid": 8, "answers": True, "experiment": "farm", "folder": "/runs/farm"},
+    ]
+    monkeypatch.setattr(tool, "call", lambda words: json.dumps(listed))
+    silent, other = tb.labs()
+    assert (silent.pid, silent.answers, silent.name) == (7, False, "")
+    assert (other.pid, other.answers, other.name) == (8, True, "farm")

@@ -120,18 +120,24 @@ impl Exceptions {
     }
 
     /// The exceptions with numbers no larger than the findings; none is added.
-    pub fn lowered(&self, findings: &[Finding]) -> String {
+    pub fn lowered(&self, findings: &[Finding]) -> Self {
         let found = total(findings);
-        let mut text = String::from(
-            "# Exceptions to the limits of `cargo xtask tidy`: limit, number, place. Numbers only shrink.\n",
-        );
-        for ((kind, place), allowed) in &self.0 {
-            let number = found.get(&(*kind, place.clone())).copied().unwrap_or(0).min(*allowed);
-            if number > 0 {
-                text.push_str(&format!("{kind} {number} {place}\n"));
-            }
-        }
-        text
+        let lowered = self.0.iter().filter_map(|(key, allowed)| {
+            let number = found.get(key).copied().unwrap_or(0).min(*allowed);
+            (number > 0).then(|| (key.clone(), number))
+        });
+        Self(lowered.collect())
+    }
+}
+
+impl fmt::Display for Exceptions {
+    /// The lines that [`Exceptions::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "# Exceptions to the limits of `cargo xtask tidy`: limit, number, place. Numbers only shrink."
+        )?;
+        self.0.iter().try_for_each(|((kind, place), number)| writeln!(f, "{kind} {number} {place}"))
     }
 }
 
@@ -162,8 +168,23 @@ mod tests {
         assert!(exceptions.problems(&[file(450), tuples(), tuples()]).is_empty());
         let problems = exceptions.problems(&[file(451), tuples()]);
         assert_eq!(problems.len(), 2, "{problems:?}");
-        let lowered = exceptions.lowered(&[file(420), tuples()]);
+        let lowered = exceptions.lowered(&[file(420), tuples()]).to_string();
         assert!(lowered.ends_with("file-lines 420 a.rs\ntuple-parameters 1 b.rs f\n"), "{lowered}");
         assert!(Exceptions::parse("lines 7").is_err());
+    }
+
+    /// What failed before: `tidy --write` wrote the file and reported no finding above it.
+    #[test]
+    fn findings_above_their_exceptions_stay_problems_after_lowering() {
+        let exceptions = Exceptions::parse("file-lines 450 a.rs\nfile-lines 500 b.rs\n").unwrap();
+        let file = |place, lines| Finding::new(Kind::FileLines, place, lines);
+        let findings = [file("a.rs", 460), file("b.rs", 480), file("new.rs", 401)];
+        let lowered = exceptions.lowered(&findings);
+        assert_eq!(
+            lowered.problems(&findings),
+            ["a.rs: file-lines is 460, allowed: 450", "new.rs: file-lines is 401, allowed: 0"]
+        );
+        let again = Exceptions::parse(&lowered.to_string()).unwrap();
+        assert_eq!(again.problems(&findings).len(), 2);
     }
 }

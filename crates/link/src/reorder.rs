@@ -15,7 +15,7 @@ const LEAST_GAP: u32 = 1;
 pub struct Reorder {
     /// Share of the candidates.
     pub share: Ratio,
-    /// Correlation of successive decisions.
+    /// Correlation of the decisions about successive candidates.
     pub correlation: Ratio,
     /// Every `gap`-th frame is a candidate; 1 allows any.
     pub gap: u32,
@@ -136,9 +136,10 @@ impl Stage for Reorder {
         if self.is_none() {
             return;
         }
-        let u = flow.draws.next(frame.draw.of(Purpose::Reorder), frame.index);
-        let is_candidate = flow.delayed >= self.gap.saturating_sub(1);
-        decision.overtakes = is_candidate && u < self.share.fraction();
+        // Only candidates draw, as in tc-netem: with a correlation, the numbers of the frames between
+        // two candidates would weaken it, and change the share.
+        decision.overtakes = flow.delayed >= self.gap.saturating_sub(1)
+            && flow.draws.takes(frame, Purpose::Reorder, self.share);
         flow.delayed = if decision.overtakes { 0 } else { flow.delayed.saturating_add(1) };
     }
 }

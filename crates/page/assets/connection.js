@@ -22,6 +22,7 @@ var connection = (function () {
         var reply;
         try { reply = JSON.parse(text); } catch (_) { throw new Error(text || "the server did not answer"); }
         if (reply.refused || reply.wrong) throw new Error(reply.refused || reply.wrong);
+        if (reply.ending) throw new Error("the lab is ending; this request did not run");
         return reply;
       });
     });

@@ -45,8 +45,8 @@ mod waits;
 mod write;
 
 pub use bed::{
-    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, can_have_ring,
-    check_backends, forget, labs, labs_elsewhere, open, segments,
+    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, ask_all,
+    can_have_ring, check_backends, forget, labs, labs_elsewhere, open, segments,
 };
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};

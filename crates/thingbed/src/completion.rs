@@ -3,16 +3,25 @@
 use clap_complete::CompletionCandidate;
 use runner::{NodeShown, Reply, Request};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Time limit of labs: a key press must not wait for one that hangs.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// The nodes and groups of all labs that this user may access. A lab that ends meanwhile, or that
 /// does not answer, has none.
 pub(crate) fn nodes() -> Vec<CompletionCandidate> {
-    let of = |pid: u32| match runner::ask(pid, &Request::Nodes { nodes: Vec::new() }) {
-        Ok(Reply::Nodes(nodes)) => nodes,
+    names(replies(&Request::Nodes { nodes: Vec::new() }).flat_map(|reply| match reply {
+        Reply::Nodes(nodes) => nodes,
         _ => Vec::new(),
-    };
-    // Errors give no candidates: text on a shell's command line would replace what the user types.
-    names(runner::labs().unwrap_or_default().into_iter().flat_map(of))
+    }))
+}
+
+/// The replies of all labs. Errors give no candidates: text on a shell's command line would replace
+/// what the user types.
+fn replies(request: &Request) -> impl Iterator<Item = Reply> {
+    let labs = runner::labs().unwrap_or_default();
+    runner::ask_all(&labs, request, LIMIT).into_iter().filter_map(|(_, reply)| reply.ok())
 }
 
 fn names(nodes: impl Iterator<Item = NodeShown>) -> Vec<CompletionCandidate> {
@@ -22,9 +31,9 @@ fn names(nodes: impl Iterator<Item = NodeShown>) -> Vec<CompletionCandidate> {
 
 /// The labs that this user may access.
 pub(crate) fn labs() -> Vec<CompletionCandidate> {
-    let of = |pid: u32| match runner::ask(pid, &Request::Lab {}) {
-        Ok(Reply::Lab(lab)) => Some(CompletionCandidate::new(lab.experiment)),
+    let labs = replies(&Request::Lab {}).filter_map(|reply| match reply {
+        Reply::Lab(lab) => Some(CompletionCandidate::new(lab.experiment)),
         _ => None,
-    };
-    runner::labs().unwrap_or_default().into_iter().filter_map(of).collect()
+    });
+    labs.collect()
 }

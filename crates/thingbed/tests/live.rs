@@ -322,3 +322,183 @@ fn a_program_that_is_killed_by_hand_has_not_run_out_of_memory() {
     lab.ask(&["kill", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 9");
 }
+
+/// A process that is stopped, and continues at the end of the test in any case.
+struct Stopped(i32);
+
+impl Stopped {
+    fn new(pid: u32) -> Self {
+        // SAFETY: a plain system call on the lab of this test.
+        assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGSTOP) }, 0);
+        let stopped = Self(pid as i32);
+        // `kill` only sends the signal: each thread stops when it next runs.
+        let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        common::live::until(|| state().contains(") T "), state);
+        stopped
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: a plain system call on the lab of this test.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+    }
+}
+
+/// What failed before: the request of a client that had given up ran later, so a repeated `clone`
+/// added nodes twice.
+#[test]
+fn a_request_whose_client_has_given_up_does_not_run() {
+    let bed = Bed::new();
+    let lab = up(&bed, "hurry");
+    let pid = lab.tool().to_string();
+    let stopped = Stopped::new(lab.tool());
+    for words in [
+        &["clone", "--lab", &pid, "meter-1"][..],
+        &["destroy", "--lab", &pid, "meter-2"],
+        &["link", "set", "--lab", &pid, "meter-3", "delay=70ms"],
+    ] {
+        let mut client = bed.command(words).spawn().unwrap();
+        let inside = format!("/proc/{}/syscall", client.id());
+        // The request is written before the client waits for the reply.
+        let waits = || fs::read_to_string(&inside).unwrap_or_default();
+        let is_reading = |text: &str| {
+            [libc::SYS_read, libc::SYS_recvfrom]
+                .iter()
+                .any(|call| text.starts_with(&format!("{call} ")))
+        };
+        common::live::until(|| is_reading(&waits()), waits);
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    drop(stopped);
+    let names = lab.nodes().into_iter().map(|node| node["name"].as_str().unwrap().to_owned());
+    assert_eq!(names.collect::<Vec<_>>(), ["server", "meter-1", "meter-2", "meter-3"]);
+    let links = bed.thingbed(&["link", "show", "--lab", &lab.name]).expect(0, &["meter-3"]).out;
+    assert!(!links.contains("70 ms"), "{links}");
+    // A client that waits is served, and only once.
+    lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4"]);
+    assert_eq!(lab.nodes().len(), 5);
+}
+
+/// What failed before: a lab that hangs delayed `labs` by 34 s, and was then missing in it.
+#[test]
+fn a_lab_that_hangs_is_listed_as_such_and_no_command_mistakes_another_for_it() {
+    let bed = Bed::new();
+    let (lab, other) = (up(&bed, "hangs"), up(&bed, "works"));
+    let pid = lab.tool();
+    let stopped = Stopped::new(pid);
+    let listed = bed.thingbed(&["labs"]).expect(0, &["(does not answer)", &other.name]).out;
+    let line = listed.lines().find(|line| line.contains(&pid.to_string())).unwrap();
+    assert!(line.contains("does not answer") && !listed.contains(&lab.name), "{listed}");
+    let all = bed.thingbed(&["labs", "--json"]).expect(0, &[]).out;
+    let all: serde_json::Value = serde_json::from_str(&all).unwrap();
+    let find = |pid: u64| all.as_array().unwrap().iter().find(|one| one["pid"] == pid).unwrap();
+    assert_eq!(find(u64::from(pid)), &serde_json::json!({"pid": pid, "answers": false}));
+    let working = find(u64::from(other.tool()));
+    assert_eq!((&working["answers"], &working["nodes"]), (&true.into(), &4.into()));
+    // Without `--lab`, the lab that works may not be the one that is meant.
+    let pid = format!("process {pid}, which does not answer");
+    bed.thingbed(&["ps"]).expect(1, &["several labs are running", &pid]);
+    other.ask(&["ps"]).expect(0, &["meter-3"]);
+    drop(stopped);
+    lab.ask(&["ps"]).expect(0, &["meter-3"]);
+}
+
+/// What failed before: the second `down` returned while the lab still ran, with an error.
+#[test]
+fn each_of_several_downs_returns_when_the_lab_is_gone() {
+    let bed = Bed::new();
+    for _ in 0..3 {
+        let lab = up(&bed, "downs");
+        let process = format!("/proc/{}", lab.tool());
+        let down = || {
+            let mut command = lab.command(&["down"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut clone = lab.command(&["clone", "meter-1", "--count", "3"]);
+        let clone = clone.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let downs: Vec<_> = (0..4).map(|_| down()).collect();
+        let mut stopped = 0;
+        for down in downs {
+            let output = CommandOutput::of(down.wait_with_output().unwrap());
+            match output.status {
+                0 => {
+                    assert!(!Path::new(&process).exists(), "{}", output.err);
+                    stopped += 1;
+                }
+                // It began after the lab had closed its control socket.
+                _ => drop(output.expect(1, &["no lab "])),
+            }
+        }
+        assert!(stopped > 0, "no `down` has stopped the lab");
+        let clone = CommandOutput::of(clone.wait_with_output().unwrap());
+        // Added before the lab ended, or not at all; a request that did not run says so.
+        match clone.status {
+            0 => drop(clone.expect(0, &["meter-4", "meter-6"])),
+            _ => {
+                let words = ["ending", "no lab ", "could not reach", "ended during"];
+                let is_known = words.iter().any(|word| clone.err.contains(word));
+                assert!(clone.status == 1 && is_known, "{}: {}", clone.status, clone.err);
+            }
+        }
+    }
+}
+
+/// What failed before: the file on the host was emptied before the file in the node was opened.
+#[test]
+fn a_copy_that_fails_leaves_the_files_of_the_host_as_they_were() {
+    let bed = Bed::new();
+    let lab = up(&bed, "copy");
+    let kept = bed.write("kept", "of the user");
+    for target in ["kept", "new", "./folder/new"] {
+        fs::create_dir_all(bed.path().join("folder")).unwrap();
+        lab.ask(&["cp", "meter-1:/no/such/file", target])
+            .expect(1, &["could not copy", "/no/such"]);
+    }
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "of the user");
+    assert!(!bed.path().join("new").exists() && !bed.path().join("folder/new").exists());
+    lab.ask(&["cp", "meter-1:/etc/hostname", "kept"]).expect(0, &[" B"]);
+    assert!(!fs::read_to_string(&kept).unwrap().contains("user"), "a shorter file replaces all");
+    lab.ask(&["cp", "meter-1:/etc/hosts", "folder"]).expect(0, &[" B"]);
+    assert!(fs::read_to_string(bed.path().join("folder/hosts")).unwrap().contains("meter-1"));
+    lab.ask(&["cp", "meter-1:/etc/hosts", "/dev/null"]).expect(0, &[" B"]);
+}
+
+/// What failed before: the capture ended in the middle of a block, so no program could read all of it.
+#[test]
+fn a_capture_on_a_full_disk_ends_with_its_last_whole_frame() {
+    if !common::is_root() || !common::has("ping") {
+        return eprintln!("NOT RUN: needs root and ping");
+    }
+    let bed = Bed::new();
+    let lab = up(&bed, "full");
+    fs::create_dir(bed.path().join("disk")).unwrap();
+    // In a mount namespace that ends with the command; the copy is on the other disk.
+    let script = "mount -t tmpfs -o size=64k thingbed-test disk || exit 99
+        $TOOL capture --lab $LAB meter-1 -w disk/c.pcapng
+        status=$?; cp disk/c.pcapng copy; exit $status";
+    let mut capture = Command::new("unshare");
+    capture.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    capture.env("TOOL", env!("CARGO_BIN_EXE_thingbed")).env("LAB", &lab.name);
+    capture.current_dir(bed.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut capture = capture.spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(120);
+    // Each request and answer has over 1,400 B.
+    while capture.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < limit, "the capture does not end");
+        lab.ask(&["exec", "meter-1", "--", "ping", "-c20", "-i0.01", "-s1400", "server"]);
+    }
+    let output = CommandOutput::of(capture.wait_with_output().unwrap());
+    output.expect(1, &["could not write disk/c.pcapng", "frames"]);
+    let analyzed = bed.thingbed(&["analyze", "copy", "--json"]).expect(0, &[]);
+    assert!(!format!("{}{}", analyzed.out, analyzed.err).contains("truncated"));
+    let bytes = fs::read(bed.path().join("copy")).unwrap();
+    let mut reader = pcap_file::pcapng::PcapNgReader::new(&bytes[..]).unwrap();
+    let mut frames = 0;
+    while let Some(block) = reader.next_block() {
+        let (block, _) = block.unwrap();
+        frames += u32::from(matches!(block, pcap_file::pcapng::Block::EnhancedPacket(_)));
+    }
+    assert!(frames > 10, "{frames} frames");
+}

@@ -1,19 +1,25 @@
 //! Events files: what this program saw, for the runner.
 
 use crate::error::Error;
+use crate::kept::Kept;
 use record::event::{MessageEvent, Writer};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use units::Instant;
+use units::{Instant, Span};
 
 /// A file of events of one type.
 #[derive(Debug)]
 pub struct EventsFile<T> {
     path: PathBuf,
-    writer: Writer<T, File>,
+    writer: Writer<T, Kept>,
+    /// The file that `writer` writes.
+    kept: Kept,
 }
+
+/// Maximum time to wait for space at the end: the runner stops programs that are silent for 10 s.
+const WAIT: Span = Span::from_s(8);
 
 impl<T: Serialize + Default> EventsFile<T> {
     /// Creates or truncates the file and writes its head. An empty file keeps the space that the
@@ -29,9 +35,11 @@ impl<T: Serialize + Default> EventsFile<T> {
             }
             Ok(file)
         };
-        let writer = open().and_then(Writer::new);
-        let failed = |source| Error::Events { path: path.into(), source };
-        Ok(Self { path: path.into(), writer: writer.map_err(failed)? })
+        let opened = open().and_then(|file| {
+            let kept = Kept::new(file);
+            Ok((Writer::new(kept.clone())?, kept))
+        });
+        Self::of(path, opened)
     }
 
     /// Continues the file of an earlier process, or creates it.
@@ -42,13 +50,21 @@ impl<T: Serialize + Default> EventsFile<T> {
         let open = || {
             let mut file =
                 File::options().create(true).truncate(false).read(true).write(true).open(path)?;
-            match whole_lines(&mut file)? {
-                0 => Writer::new(file),
-                _ => Ok(Writer::resume(file)),
-            }
+            let is_new = whole_lines(&mut file)? == 0;
+            let kept = Kept::new(file);
+            let writer = match is_new {
+                true => Writer::new(kept.clone())?,
+                false => Writer::resume(kept.clone()),
+            };
+            Ok((writer, kept))
         };
+        Self::of(path, open())
+    }
+
+    fn of(path: &Path, opened: io::Result<(Writer<T, Kept>, Kept)>) -> Result<Self, Error> {
         let failed = |source| Error::Events { path: path.into(), source };
-        Ok(Self { path: path.into(), writer: open().map_err(failed)? })
+        let (writer, kept) = opened.map_err(failed)?;
+        Ok(Self { path: path.into(), writer, kept })
     }
 
     /// Buffers events until the next flush.
@@ -60,13 +76,24 @@ impl<T: Serialize + Default> EventsFile<T> {
         self.written(pushed)
     }
 
-    /// Writes all buffered events, so that they survive a killed program.
+    /// Writes the buffered events, so that they survive a killed program. Those that a full disk or a
+    /// quota does not take stay in memory until the flush: the runner makes space.
+    ///
+    /// # Errors
+    /// The file cannot be written, or too much is in memory.
+    pub fn save(&mut self) -> Result<(), Error> {
+        let saved = self.writer.flush();
+        self.written(saved)
+    }
+
+    /// Writes all events; waits for space for up to 8 s.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
-        let flushed = self.writer.flush();
-        self.written(flushed)
+        self.save()?;
+        let ended = self.kept.end(WAIT);
+        self.written(ended)
     }
 
     fn written(&self, result: io::Result<()>) -> Result<(), Error> {
@@ -113,12 +140,18 @@ impl<'a, E: Serialize + Default> MessageEvents<'a, E> {
         self.oldest
     }
 
-    /// Writes all buffered events.
-    pub fn flush(&mut self) -> Result<(), Error> {
+    /// See [`EventsFile::save`].
+    pub fn save(&mut self) -> Result<(), Error> {
         match self.oldest.take() {
-            Some(_) => self.file.flush(),
+            Some(_) => self.file.save(),
             None => Ok(()),
         }
+    }
+
+    /// See [`EventsFile::flush`].
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.oldest = None;
+        self.file.flush()
     }
 }
 

@@ -14,6 +14,7 @@ mod dhcp;
 mod error;
 mod events;
 mod exchange;
+mod kept;
 mod link;
 mod load;
 mod log;

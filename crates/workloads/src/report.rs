@@ -76,7 +76,7 @@ impl Reports {
             let calm = due.is_none_or(|due| due > now + QUIET_BEFORE_SEND);
             let late = now >= oldest + if calm { FLUSH_AFTER } else { FLUSH_BUSY_AFTER };
             if finished || late {
-                events.flush()?;
+                events.save()?;
             } else if now < oldest + FLUSH_AFTER {
                 wake = Some(oldest + FLUSH_AFTER);
             }

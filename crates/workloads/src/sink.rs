@@ -143,7 +143,7 @@ impl<'a> Sink<'a> {
             return Ok(Some(Instant::START));
         }
         // Idle: write the events, so that they survive a killed program.
-        self.events.flush()?;
+        self.events.save()?;
         Ok(until)
     }
 

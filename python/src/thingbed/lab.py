@@ -65,7 +65,10 @@ class Lab:
         pid: the process of the lab.
         folder: the folder with the logs of its programs.
         name: the name of the experiment.
+        answers: whether it answered when `labs` listed it; a lab that is busy or hangs may not.
     """
+
+    answers: bool = True
 
     def __init__(
         self, pid: int, folder: Path, name: str, process: tool.Process | None = None
@@ -255,9 +258,19 @@ class Start:
 
 
 def labs() -> list[Lab]:
-    """Return the labs that run on this machine; the context manager of such a lab stops it."""
+    """Return the labs that run on this machine; the context manager of such a lab stops it.
+
+    A lab that has not answered within two seconds has `answers` False, an empty name and an empty
+    folder.
+    """
     found = json.loads(tool.call(["labs", "--json"]))
-    return [Lab(one["pid"], Path(one["folder"]), one["experiment"]) for one in found]
+    return [_listed(one) for one in found]
+
+
+def _listed(data: Mapping[str, Any]) -> Lab:
+    lab = Lab(data["pid"], Path(data.get("folder", "")), data.get("experiment", ""))
+    lab.answers = data["answers"]
+    return lab
 
 
 def _state(data: Mapping[str, Any]) -> NodeState:

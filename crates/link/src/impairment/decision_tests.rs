@@ -107,6 +107,38 @@ fn a_gap_and_a_share_give_the_predicted_mean_delay() {
     assert!((mean / config.mean_delay_ns() - 1.0).abs() < 0.005, "{mean}");
 }
 
+/// What failed before: frames between two candidates drew a number, too, so the decisions of candidates
+/// correlated less the larger the `gap` was. tc-netem draws for candidates only.
+#[test]
+fn successive_decisions_to_reorder_correlate_with_any_gap() {
+    for gap in [1, 2, 5] {
+        let all = decisions(|config| {
+            config.delay.mean = "30 ms".parse().unwrap();
+            config.reorder.share = "50 %".parse().unwrap();
+            config.reorder.correlation = "50 %".parse().unwrap();
+            config.reorder.gap = gap;
+        });
+        let mut delayed = 0;
+        let mut candidates = Vec::new();
+        for overtakes in all.iter().map(|decision| decision.overtakes) {
+            if delayed >= gap - 1 {
+                candidates.push(overtakes);
+            }
+            delayed = if overtakes { 0 } else { delayed + 1 };
+        }
+        let share = |count: usize| count as f64 / candidates.len() as f64;
+        let one = share(candidates.iter().filter(|overtakes| **overtakes).count());
+        let both = share(candidates.windows(2).filter(|pair| pair[0] && pair[1]).count());
+        // Two normal numbers with correlation r are both negative with probability
+        // 1/4 + asin(r) / 2 pi (Sheppard, 1899), and r is 2 sin(0.5 pi / 6).
+        let expected =
+            0.25 + (2.0 * (std::f64::consts::PI / 12.0).sin()).asin() / std::f64::consts::TAU;
+        // More than four standard deviations of 33,000 correlated decisions.
+        assert!((one - 0.5).abs() < 0.02, "{one} with gap {gap}");
+        assert!((both - expected).abs() < 0.02, "{both} for {expected} with gap {gap}");
+    }
+}
+
 #[test]
 fn one_impairment_does_not_change_the_draws_of_another() {
     let alone = decisions(|config| config.loss = "30 %".parse::<units::Ratio>().unwrap().into());

@@ -17,6 +17,7 @@ mod host_cpu;
 pub(crate) mod jobs;
 mod leases;
 mod live;
+mod log;
 mod machine;
 mod neighbours;
 pub(crate) mod netem;
@@ -39,8 +40,8 @@ pub(crate) use design::Design;
 pub use frame_path::can_have_ring;
 pub(crate) use live::ManualChange;
 pub use live::{
-    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, forget, labs,
-    labs_elsewhere, open,
+    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, ask_all,
+    forget, labs, labs_elsewhere, open,
 };
 pub use netem::check_backends;
 pub(crate) use options::BedOptions;

@@ -60,7 +60,8 @@ enum Watcher {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    file: File,
+    /// `None` after it was removed: then its space becomes free when its program ends.
+    file: Option<File>,
     /// Maximum size in bytes.
     quota: u64,
     /// The part that is gone; empty until something is.
@@ -88,7 +89,7 @@ impl Outputs {
 
     /// Watches a log; `file` can be read and written.
     pub fn watch(&self, path: &Path, file: File, quota: u64) {
-        let watched = Watched { path: path.to_owned(), file, quota, hole: 0..0 };
+        let watched = Watched { path: path.to_owned(), file: Some(file), quota, hole: 0..0 };
         // Fails only after the thread has panicked: then logs have no quota.
         let _ = self.new.send(watched);
     }
@@ -143,24 +144,40 @@ impl Watched {
     fn look(&mut self, most: u64) {
         // It stays small once the disk was full, also if space becomes free later.
         self.quota = self.quota.min(most);
-        let Ok(found) = self.file.metadata() else { return };
+        let Some(file) = &self.file else { return };
+        let Ok(found) = file.metadata() else { return };
         let Some(hole) = excess(found.len(), &self.hole, self.quota) else { return };
         let (start, length) = (hole.start as libc::off_t, (hole.end - hole.start) as libc::off_t);
         // The size stays, so that the program's position stays at the end.
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: a plain system call on an open file.
-        if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start, length) } == 0 {
+        if unsafe { libc::fallocate(file.as_raw_fd(), mode, start, length) } == 0 {
             self.hole = hole;
-        } else if self.file.set_len(hole.start).is_ok() {
+            return;
+        }
+        match file.set_len(hole.start) {
             // File systems without holes: only the beginning stays.
-            self.hole = hole.start..found.len();
+            Ok(()) => self.hole = hole.start..found.len(),
+            // btrfs cuts no file when a quota is used up, but it removes files.
+            Err(error) if journal::is_full(&error) => self.remove(found.len()),
+            Err(_) => {}
+        }
+    }
+
+    /// Removes the file, whose program goes on.
+    fn remove(&mut self, length: u64) {
+        if std::fs::remove_file(&self.path).is_ok() {
+            // An open description would keep its space.
+            self.file = None;
+            self.hole = 0..length;
         }
     }
 
     /// Names what exceeds the quota after the programs have ended, also on file systems without
     /// holes: nothing writes behind it any more.
     fn mark_excess(&mut self) {
-        let length = self.file.metadata().map_or(0, |found| found.len());
+        let found = self.file.as_ref().and_then(|file| file.metadata().ok());
+        let length = found.map_or(0, |found| found.len());
         if let Some(hole) = excess(length, &self.hole, self.quota) {
             self.hole = hole;
         }
@@ -176,19 +193,22 @@ impl Watched {
         let text =
             format!("\n[Thingbed dropped {bytes} B of output here: a log keeps {quota} KiB]\n");
         // A log that cannot be rewritten keeps its hole.
-        let _ = self.replace_hole(text.as_bytes());
+        let _ = match self.file.take() {
+            Some(file) => self.replace_hole(file, text.as_bytes()),
+            None => std::fs::write(&self.path, &text),
+        };
         Some(Shortened { log: self.path, bytes })
     }
 
-    fn replace_hole(&mut self, text: &[u8]) -> io::Result<()> {
-        let length = self.file.metadata()?.len();
+    fn replace_hole(&self, mut file: File, text: &[u8]) -> io::Result<()> {
+        let length = file.metadata()?.len();
         // In memory, because it is at most as large as the quota.
         let mut tail = vec![0; length.saturating_sub(self.hole.end) as usize];
-        self.file.read_exact_at(&mut tail, self.hole.end.min(length))?;
-        self.file.set_len(self.hole.start)?;
-        self.file.seek(SeekFrom::Start(self.hole.start))?;
-        self.file.write_all(text)?;
-        self.file.write_all(&tail)
+        file.read_exact_at(&mut tail, self.hole.end.min(length))?;
+        file.set_len(self.hole.start)?;
+        file.seek(SeekFrom::Start(self.hole.start))?;
+        file.write_all(text)?;
+        file.write_all(&tail)
     }
 }
 
@@ -246,7 +266,7 @@ mod tests {
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).open(&path).unwrap();
         let mut program = File::options().append(true).open(&path).unwrap();
-        let mut log = Watched { path: path.clone(), file, quota: QUOTA, hole: 0..0 };
+        let mut log = Watched { path: path.clone(), file: Some(file), quota: QUOTA, hole: 0..0 };
         let block = [b'x'; 1 << 20];
         program.write_all(b"first\n").unwrap();
         for _ in 0..120 {
@@ -330,7 +350,8 @@ mod tests {
         let open =
             || File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let (quota, mut logs) = (16 * BLOCK, Vec::new());
-        let watched = || Watched { path: path.clone(), file: open().unwrap(), quota, hole: 0..0 };
+        let watched =
+            || Watched { path: path.clone(), file: Some(open().unwrap()), quota, hole: 0..0 };
         add(&mut logs, watched());
         let mut program = File::options().append(true).open(&path).unwrap();
         program.write_all(&vec![b'a'; 40 * BLOCK as usize]).unwrap();
@@ -347,6 +368,24 @@ mod tests {
         assert!(text.starts_with(b"aaaa") && text.ends_with(b"bbbb") && !text.contains(&0));
     }
 
+    /// Where nothing can be cut, as on btrfs with a used quota.
+    #[test]
+    fn a_removed_log_says_what_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut program = File::create(&path).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut log = Watched { path: path.clone(), file: Some(file), quota: SMALL, hole: 0..0 };
+        program.write_all(&[b'x'; 1000]).unwrap();
+        log.remove(1000);
+        assert!(!path.exists() && log.file.is_none(), "the space is free when the program ends");
+        program.write_all(&[b'x'; 500]).unwrap();
+        log.look(u64::MAX);
+        assert_eq!(log.close().map(|log| log.bytes), Some(1000));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("\n[Thingbed dropped 1000 B of output here"), "{text}");
+    }
+
     /// A log that its program has cut itself.
     #[test]
     fn a_log_that_is_shorter_than_its_hole_keeps_what_there_is() {
@@ -354,7 +393,8 @@ mod tests {
         let path = dir.path().join("log");
         std::fs::write(&path, "short").unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
-        let log = Watched { path: path.clone(), file, quota: 1 << 20, hole: 8_192..16_384 };
+        let log =
+            Watched { path: path.clone(), file: Some(file), quota: 1 << 20, hole: 8_192..16_384 };
         assert_eq!(log.close().map(|log| log.bytes), Some(8_192));
         let text = std::fs::read(&path).unwrap();
         assert!(text.starts_with(b"short") && text.len() > 8_192);

@@ -6,6 +6,7 @@ use super::environment::{Environment, Frames, News};
 use super::faults::Faults;
 use super::jobs::{Job, Role};
 use super::live::{Pending, publish_names};
+use super::log::Log;
 use super::nodes::Nodes;
 use super::output::QUOTA;
 use super::ready::is_ready;
@@ -13,9 +14,7 @@ use crate::error::Error;
 use lab::{Event, OutOfMemory, Program};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use record::control::Command;
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use units::{Bytes, Instant};
@@ -85,7 +84,7 @@ impl Environment for Bed<'_> {
     }
 
     fn serve(&mut self, jobs: &mut Vec<Job>, faults: &mut Faults) {
-        while let Some(Pending { request, answer }) =
+        while let Some(Pending { request, answer, .. }) =
             self.control.as_ref().and_then(|(_, requests)| requests.next())
         {
             let reply = self.answer(request, jobs, faults);
@@ -130,15 +129,10 @@ impl Environment for Bed<'_> {
 impl Bed<'_> {
     /// Creates a log, whose size is limited from then on.
     fn log(&self, path: &Path, job: &Job) -> Result<OwnedFd, Error> {
-        let log = log(path, job.role)?;
-        // A separate description: its position is ours, and it does not append.
-        let mut options = File::options();
-        // A program of a plain node can write this folder, and must not lead Thingbed, which cuts
-        // logs, to another file by a symbolic link.
-        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let log = Log::open(path, job.role).map_err(Error::write(path))?;
         let quota = job.output_limit.map_or(QUOTA, Bytes::get);
-        self.outputs.watch(path, options.open(path).map_err(Error::write(path))?, quota);
-        Ok(log)
+        self.outputs.watch(path, log.watched, quota);
+        Ok(log.program.into())
     }
 
     /// The program's end of a control connection, if it gets one. A program with one is ours, so it
@@ -176,15 +170,4 @@ impl Bed<'_> {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         news.extend(connection.receive().into_iter().map(|status| News::Message { id, status }));
     }
-}
-
-/// Creates a log. A node's own program may start more than once and continues its log.
-fn log(path: &Path, role: Role) -> Result<OwnedFd, Error> {
-    let mut options = File::options();
-    options.write(true).create(true);
-    match role {
-        Role::Node => options.append(true),
-        _ => options.truncate(true),
-    };
-    Ok(options.open(path).map_err(Error::write(path))?.into())
 }

@@ -47,9 +47,10 @@ pub fn capture(arguments: &Capture) -> Result<Status, String> {
     };
     let written =
         |error: io::Error| format!("could not write {}: {error}", arguments.write.display());
-    let sink: Box<dyn Write> = match to_stdout {
-        true => Box::new(io::stdout().lock()),
-        false => Box::new(File::create(&arguments.write).map_err(written)?),
+    let file = (!to_stdout).then(|| File::create(&arguments.write)).transpose().map_err(written)?;
+    let sink: Box<dyn Write> = match &file {
+        None => Box::new(io::stdout().lock()),
+        Some(file) => Box::new(file),
     };
     let name = match to_stdout {
         true => "standard output".to_owned(),
@@ -60,18 +61,34 @@ pub fn capture(arguments: &Capture) -> Result<Status, String> {
         .get_ref()
         .set_read_timeout(Some(POLL_INTERVAL))
         .map_err(|error| format!("could not read from the lab's control socket: {error}"))?;
-    let count = copy_blocks(frames, sink, &interrupted).map_err(written)?;
-    remark(format_args!("{count} frames"));
-    Ok(Status::Fine)
+    let mut copied = Copied::default();
+    let ended = copy_blocks(frames, sink, &interrupted, &mut copied);
+    if ended.is_err() {
+        // A full disk takes a part of a block, which readers would call damaged.
+        let _ = file.map(|file| file.set_len(copied.bytes));
+    }
+    remark(format_args!("{} frames", copied.frames));
+    ended.map_err(written).map(|()| Status::Fine)
 }
 
-/// Copies blocks as they arrive, each only when complete. Returns the number of frames.
+/// The whole blocks that were written.
+#[derive(Debug, Default, PartialEq)]
+struct Copied {
+    bytes: u64,
+    frames: u64,
+}
+
+/// Copies blocks as they arrive, each only when complete, and counts them in `copied`.
+///
+/// # Errors
+/// When the lab sends no capture, or when `to` does not take it, perhaps in the middle of a block.
 fn copy_blocks(
     mut from: impl Read,
     mut to: impl Write,
     interrupted: &AtomicBool,
-) -> io::Result<u64> {
-    let (mut pending, mut buffer, mut count) = (Vec::new(), vec![0; 1 << 16], 0);
+    copied: &mut Copied,
+) -> io::Result<()> {
+    let (mut pending, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     let mut end = None;
     loop {
         // The capture's thread in the lab may still hold frames that were on the network before
@@ -81,32 +98,48 @@ fn copy_blocks(
         }
         let over = end.is_some_and(|end| Instant::now() > end);
         match from.read(&mut buffer) {
-            Ok(0) => return Ok(count),
-            Ok(_) if over => return Ok(count),
+            Ok(0) => return Ok(()),
+            Ok(_) if over => return Ok(()),
             Ok(length) => pending.extend_from_slice(&buffer[..length]),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if end.is_some() => {
-                    return Ok(count);
+                    return Ok(());
                 }
                 io::ErrorKind::WouldBlock
                 | io::ErrorKind::TimedOut
                 | io::ErrorKind::Interrupted => continue,
                 // The lab has ended; what it sent before is written.
-                io::ErrorKind::ConnectionReset => return Ok(count),
+                io::ErrorKind::ConnectionReset => return Ok(()),
                 _ => return Err(error),
             },
         }
-        let (whole, frames) = blocks(&pending).ok_or_else(not_pcapng)?;
-        // Flushed for each read: Wireshark at the other end of a pipe shows frames as they come.
-        let written = to.write_all(&pending[..whole]).and_then(|()| to.flush());
+        let (whole, _) = blocks(&pending).ok_or_else(not_pcapng)?;
+        let (taken, written) = write(&mut to, &pending[..whole]);
+        let (bytes, frames) = blocks(&pending[..taken]).ok_or_else(not_pcapng)?;
+        copied.bytes += bytes as u64;
+        copied.frames += frames;
         match written {
             // The reader has closed the pipe, which is normal.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(count),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             written => written?,
         }
-        count += frames;
         pending.drain(..whole);
     }
+}
+
+/// Writes all bytes; returns how many `to` has taken, also of a failed write.
+fn write(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match to.write(&bytes[taken..]) {
+            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
+            Ok(length) => taken += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    // Wireshark at the other end of a pipe shows frames as they come.
+    (taken, to.flush())
 }
 
 fn not_pcapng() -> io::Error {
@@ -172,11 +205,47 @@ mod tests {
         for cut in 0..=all.len() {
             for step in [1, 7, 4096] {
                 let mut output = Vec::new();
-                let frames = copy_blocks(Drops(&all[..cut], step), &mut output, &go).unwrap();
+                let mut copied = Copied::default();
+                copy_blocks(Drops(&all[..cut], step), &mut output, &go, &mut copied).unwrap();
                 let ends = [0, 28, 48, 96, 112];
                 let end = ends.into_iter().filter(|end| *end <= cut).max().unwrap();
                 assert_eq!(output, all[..end]);
-                assert_eq!(frames, [96, 112].into_iter().filter(|end| *end <= cut).count() as u64);
+                let frames = [96, 112].into_iter().filter(|end| *end <= cut).count() as u64;
+                assert_eq!(copied, Copied { bytes: end as u64, frames });
+            }
+        }
+    }
+
+    /// A disk with this much space, in bytes.
+    struct Disk(usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let length = bytes.len().min(self.0);
+            self.0 -= length;
+            match length {
+                0 => Err(io::ErrorKind::StorageFull.into()),
+                _ => Ok(length),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What failed before: a full disk left a part of a block at the end of the file.
+    #[test]
+    fn the_blocks_that_a_full_disk_has_taken_whole_are_counted() {
+        let all = [block(0x0a0d_0d0a, 4), block(1, 2), block(6, 9), block(6, 1)].concat();
+        let go = AtomicBool::new(false);
+        for space in 0..all.len() {
+            for step in [1, 7, 4096] {
+                let mut copied = Copied::default();
+                let ended = copy_blocks(Drops(&all, step), Disk(space), &go, &mut copied);
+                assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::StorageFull);
+                let end = [0, 28, 48, 96].into_iter().filter(|end| *end <= space).max().unwrap();
+                assert_eq!(copied, Copied { bytes: end as u64, frames: u64::from(end == 96) });
             }
         }
     }
@@ -186,7 +255,8 @@ mod tests {
         let go = AtomicBool::new(false);
         for bytes in [&b"GET / HTTP/1.1\r\n"[..], &[0; 16]] {
             let mut output = Vec::new();
-            assert!(copy_blocks(Drops(bytes, 99), &mut output, &go).is_err());
+            let mut copied = Copied::default();
+            assert!(copy_blocks(Drops(bytes, 99), &mut output, &go, &mut copied).is_err());
             assert!(output.is_empty());
         }
     }

@@ -3,8 +3,11 @@
 use super::find;
 use crate::arguments::Cp;
 use crate::{Status, say};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -29,9 +32,10 @@ pub fn cp(arguments: &Cp) -> Result<Status, String> {
         (Some(node), None) => {
             let target = whole(Path::new(to.1), name);
             let pid = lab.node(node)?.pid;
-            let sink = File::create(&target).map_err(failed(&arguments.to))?;
+            let sink = Target::open(&target).map_err(failed(&arguments.to))?;
             lab::enter_files(pid).map_err(|error| error.to_string())?;
             let source = File::open(from.1).map_err(failed(&arguments.from))?;
+            let sink = sink.empty().map_err(failed(&arguments.to))?;
             let mode = source.metadata().map(|meta| meta.permissions().mode());
             let copied = io::copy(&mut &source, &mut &sink);
             // Without the set-user-ID bits: a node's file must not become a privileged program on
@@ -60,6 +64,55 @@ fn end(text: &str) -> (Option<&str>, &str) {
             (Some(node), if file.is_empty() { "." } else { file })
         }
         _ => (None, text),
+    }
+}
+
+/// A file on the host, opened before the source, which only exists in the node's file system. Until it
+/// is emptied, it stays as it was; a new one is removed again.
+struct Target {
+    file: File,
+    /// The folder and name of a new file.
+    new: Option<(File, CString)>,
+}
+
+impl Target {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut options = File::options();
+        options.write(true);
+        match options.clone().create_new(true).open(path) {
+            Ok(file) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+                let name = path.file_name().unwrap_or_default();
+                Ok(Self { file, new: Some((folder, CString::new(name.as_bytes())?)) })
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Also through a symbolic link to a file that does not exist yet.
+                let file = options.create(true).truncate(false).open(path)?;
+                Ok(Self { file, new: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The empty file.
+    fn empty(mut self) -> io::Result<File> {
+        self.new = None;
+        // A device or a pipe has no length.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some((folder, name)) = &self.new {
+            // By the folder's descriptor: paths are those of the node by now.
+            // SAFETY: the name is a valid string over the call.
+            unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) };
+        }
     }
 }
 

@@ -1,41 +1,49 @@
 //! Commands for nodes: list, fault injection, scale-up, limits.
 
-use super::{all, elsewhere, find, pairs, table};
+use super::find::{Found, all};
+use super::{elsewhere, find, pairs, table};
 use crate::arguments::{self, Clone, Labs, Nodes, Ps, Set};
 use crate::{Status, complain, remark, say};
 use experiment::PlannedFaultKind;
-use runner::{LabShown, NodeShown, Reply, Request};
+use runner::{NodeShown, Reply, Request};
+use serde_json::{Value, json};
+use std::io;
 use std::path::Path;
 use units::Span;
 
 /// Lists the labs that are up.
 pub fn labs(arguments: &Labs) -> Result<Status, String> {
-    let labs: Vec<LabShown> = all()?.into_iter().map(|(_, lab)| lab).collect();
+    let labs = all()?;
     if arguments.json {
+        let labs: Vec<_> = labs.iter().map(json).collect();
         say(serde_json::to_string_pretty(&labs).unwrap_or_default());
         return Ok(Status::Fine);
     }
-    let rows: Vec<_> = labs
-        .into_iter()
-        .map(|lab| {
-            let what = if lab.run { "run" } else { "lab" };
-            let nodes = lab.nodes.to_string();
-            let folder = lab.folder.display().to_string();
-            vec![
-                lab.experiment,
-                lab.pid.to_string(),
-                what.into(),
-                nodes,
-                up_for(lab.up_for),
-                folder,
-            ]
-        })
-        .collect();
+    let rows: Vec<_> = labs.into_iter().map(row).collect();
     match rows.is_empty() {
         true => remark(format_args!("no lab is running on this machine{}", elsewhere())),
         false => say(table(&["NAME", "PROCESS", "KIND", "NODES", "UP FOR", "FOLDER"], 9, rows)),
     }
     Ok(Status::Fine)
+}
+
+fn json(lab: &Found) -> Value {
+    let mut shown = match &lab.shown {
+        Some(shown) => serde_json::to_value(shown).unwrap_or_default(),
+        None => json!({ "pid": lab.pid }),
+    };
+    shown["answers"] = lab.shown.is_some().into();
+    shown
+}
+
+fn row(lab: Found) -> Vec<String> {
+    let Some(shown) = lab.shown else {
+        return vec!["(does not answer)".into(), lab.pid.to_string()];
+    };
+    let kind = if shown.run { "run" } else { "lab" };
+    let (nodes, folder) = (shown.nodes.to_string(), shown.folder.display().to_string());
+    let up_for = up_for(shown.up_for);
+    vec![shown.experiment, lab.pid.to_string(), kind.into(), nodes, up_for, folder]
 }
 
 /// Rounds down to 0.1 s, or to 1 s from one minute on.
@@ -102,12 +110,26 @@ pub fn destroy(arguments: &Nodes) -> Result<Status, String> {
 /// Stops a lab, and waits until its process has exited.
 pub fn down(arguments: &arguments::Lab) -> Result<Status, String> {
     let lab = find(arguments)?;
-    lab.ask(&Request::End {})?;
+    match runner::ask(lab.pid, &Request::End {}) {
+        Ok(Reply::Done {} | Reply::Ending {}) => {}
+        // It has closed its control socket meanwhile: another terminal has stopped it.
+        Err(error) if is_closed(&error) => {}
+        _ => drop(lab.ask(&Request::End {})?),
+    }
     // After closing its control socket, the process still removes the cgroups.
     while Path::new(&format!("/proc/{}", lab.pid)).exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     Ok(Status::Fine)
+}
+
+/// Whether no process has the control socket open any more, or it was closed before the reply.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionRefused | ConnectionReset | NotFound | UnexpectedEof
+    )
 }
 
 /// Changes the limits or the host name of nodes.

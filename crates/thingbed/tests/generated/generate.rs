@@ -3,7 +3,7 @@
 use super::dice::Dice;
 use super::link::Window;
 use super::model::Model;
-use super::operation::{LinkKey, LinkWay, Operation, Signal};
+use super::operation::{End, LinkKey, LinkWay, Operation, Signal};
 use super::refused::refused;
 
 /// State of activities that the model does not contain.
@@ -39,6 +39,7 @@ enum Kind {
     CaptureEnd,
     Restart,
     Together,
+    Race,
     Refused,
 }
 
@@ -61,11 +62,15 @@ pub fn next(model: &Model, background: Background<'_>, dice: &mut Dice) -> Opera
         (5, Kind::Destroy),
         (5, Kind::Capture),
         (4, Kind::CaptureEnd),
-        (2, Kind::Restart),
+        (3, Kind::Restart),
         (7, Kind::Together),
+        (9, Kind::Race),
         (12, Kind::Refused),
     ];
-    if let Some(operation) = background.last.and_then(|last| during_ramp(model, last, dice)) {
+    if let Some(operation) = background
+        .last
+        .and_then(|last| during_ramp(model, last, dice).or_else(|| after_pause(model, last, dice)))
+    {
         return operation;
     }
     loop {
@@ -127,14 +132,14 @@ fn draw(kind: Kind, model: &Model, on: Background<'_>, dice: &mut Dice) -> Optio
         Kind::Clone if alive.len() < MOST_NODES => {
             Operation::Clone { node, count: 1 + dice.below(2) }
         }
-        // Keep the server: it is the only node with a program.
-        Kind::Destroy if alive.len() > 3 && model.nodes[node].name != "server" => {
+        Kind::Destroy if may_destroy(model, node) => {
             Operation::Destroy { target: model.nodes[node].name.clone() }
         }
         Kind::Capture if !on.capture => Operation::Capture { node },
         Kind::CaptureEnd if on.capture => Operation::CaptureEnd,
-        Kind::Restart => Operation::Restart { crash: dice.chance(50) },
+        Kind::Restart => Operation::Restart(end(model, on, dice)),
         Kind::Together => together(model, on, dice)?,
+        Kind::Race => race(model, on, dice)?,
         Kind::Refused => refused(model, dice),
         _ => return None,
     })
@@ -161,6 +166,59 @@ fn together(model: &Model, on: Background<'_>, dice: &mut Dice) -> Option<Operat
         }
     }
     (all.len() > 1).then_some(Operation::Together(all))
+}
+
+/// The end of a node that was paused.
+fn after_pause(model: &Model, last: &Operation, dice: &mut Dice) -> Option<Operation> {
+    let Operation::Signal { signal: Signal::Pause, target } = last else { return None };
+    let [node] = model.find(target)[..] else { return None };
+    let may = may_destroy(model, node) && dice.chance(40);
+    may.then(|| Operation::Destroy { target: model.nodes[node].name.clone() })
+}
+
+/// Whether a node may go. The server stays: it is the only node with a program.
+fn may_destroy(model: &Model, node: usize) -> bool {
+    model.alive().count() > 3 && model.nodes[node].name != "server"
+}
+
+/// Two commands for one node. Either the node is destroyed meanwhile, or the commands change different
+/// things, so that the exit statuses show all that the order decides.
+fn race(model: &Model, on: Background<'_>, dice: &mut Dice) -> Option<Operation> {
+    let alive: Vec<usize> = model.alive().map(|(index, _)| index).collect();
+    let node = *dice.pick(&alive);
+    let one = match may_destroy(model, node) && dice.chance(60) {
+        true => Operation::Destroy { target: model.nodes[node].name.clone() },
+        false => signal(model, dice).of_node(node, model),
+    };
+    let kinds = match one {
+        Operation::Destroy { .. } => {
+            vec![Kind::Destroy, Kind::Set, Kind::LinkSet, Kind::Ramp, Kind::LinkDown, Kind::Clone]
+        }
+        _ => vec![Kind::Set, Kind::LinkSet, Kind::Ramp, Kind::LinkDown, Kind::Clone],
+    };
+    // Some nodes have no program to start or stop.
+    if let Operation::Signal { signal, .. } = one
+        && signal.needs_program()
+        && model.nodes[node].program.is_none()
+    {
+        return None;
+    }
+    let other = draw(*dice.pick(&kinds), model, on, dice)?.of_node(node, model);
+    Some(Operation::Race(Box::new([one, other])))
+}
+
+/// An end of the lab.
+fn end(model: &Model, on: Background<'_>, dice: &mut Dice) -> End {
+    match dice.below(4) {
+        0 => End::Crash,
+        1 => End::Downs,
+        2 => End::Down,
+        _ => {
+            let kinds = [Kind::Clone, Kind::Clone, Kind::Set, Kind::LinkSet, Kind::Signal];
+            let command = draw(*dice.pick(&kinds), model, on, dice);
+            command.map_or(End::Down, |command| End::During(Box::new(command)))
+        }
+    }
 }
 
 fn send(model: &Model, from: usize, dice: &mut Dice) -> Option<Operation> {

@@ -53,6 +53,7 @@ pub struct Node {
     pub image: bool,
 }
 
+#[derive(Clone)]
 pub struct Model {
     pub scenario: Scenario,
     /// Including destroyed nodes, whose names and addresses are not reused.
@@ -198,7 +199,9 @@ impl Model {
                 }
             }
             Operation::Together(all) => all.iter().for_each(|one| self.apply(one, at)),
-            Operation::Restart { .. } => *self = Self::new(self.scenario.clone()),
+            // Applied in the order that the lab has chosen.
+            Operation::Race(both) => both.iter().for_each(|one| self.apply(one, at)),
+            Operation::Restart(_) => *self = Self::new(self.scenario.clone()),
             Operation::Exec { .. }
             | Operation::Send { .. }
             | Operation::Copy { .. }

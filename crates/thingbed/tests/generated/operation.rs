@@ -30,6 +30,18 @@ pub enum LinkKey {
     Rate(u32),
 }
 
+/// How a lab ends.
+#[derive(Debug, Clone)]
+pub enum End {
+    Down,
+    /// By several `down` at once.
+    Downs,
+    /// By `down`, while the lab executes another command.
+    During(Box<Operation>),
+    /// By SIGKILL to its process.
+    Crash,
+}
+
 /// Nodes are indices in the model; targets are text: a node, a group or a pattern.
 #[derive(Debug, Clone)]
 pub enum Operation {
@@ -99,13 +111,13 @@ pub enum Operation {
         node: usize,
     },
     CaptureEnd,
-    /// `down`, or SIGKILL to the lab's process, and then `up`.
-    Restart {
-        crash: bool,
-    },
+    /// An end of the lab, and then `up`.
+    Restart(End),
     /// Several simultaneous commands, as from several terminals. Their order does not affect the
     /// result.
     Together(Vec<Operation>),
+    /// Two simultaneous commands for the same node. Their order may decide that one is refused.
+    Race(Box<[Operation; 2]>),
     /// A command that must end with this exit status and change nothing.
     Refused {
         words: Vec<String>,
@@ -134,8 +146,11 @@ impl Operation {
             Self::Destroy { .. } => "destroy",
             Self::Capture { .. } => "capture",
             Self::CaptureEnd => "capture, Ctrl-C",
-            Self::Restart { crash: false } => "down and up",
-            Self::Restart { crash: true } => "kill -9, gc, up",
+            Self::Restart(End::Down) => "down and up",
+            Self::Restart(End::Downs) => "three down at once, up",
+            Self::Restart(End::During(_)) => "down during another command, up",
+            Self::Restart(End::Crash) => "kill -9, gc, up",
+            Self::Race(_) => "two at once for one node",
             Self::Together(_) => "several at once",
             Self::Refused { .. } => "refused",
         }
@@ -151,6 +166,25 @@ impl Operation {
             | Self::Destroy { target } => model.find(target),
             Self::Clone { node, .. } => vec![*node],
             _ => Vec::new(),
+        }
+    }
+
+    /// The same command for the node with this name only. It keeps no choice of a network, which this
+    /// node may lack.
+    pub fn of_node(self, node: usize, model: &Model) -> Self {
+        let target = model.nodes[node].name.clone();
+        match self {
+            Self::Signal { signal, .. } => Self::Signal { signal, target },
+            Self::Set { cpus, memory, hostname, mtu, .. } => {
+                Self::Set { target, cpus, memory, hostname, mtu }
+            }
+            Self::LinkSet { way, keys, over, .. } => {
+                Self::LinkSet { target, network: None, way, keys, over }
+            }
+            Self::LinkDown { way, down, .. } => Self::LinkDown { target, network: None, way, down },
+            Self::Clone { count, .. } => Self::Clone { node, count },
+            Self::Destroy { .. } => Self::Destroy { target },
+            other => other,
         }
     }
 

@@ -2,13 +2,15 @@
 
 use super::capture::Running;
 use super::checks;
+use super::ending::end;
 use super::failure::{Failure, Outcome, eventually, expect, within};
 use super::generate::links_change;
 use super::inside;
-use super::isolation::{Isolation, crash};
+use super::isolation::Isolation;
 use super::link::Window;
 use super::model::{Model, NETWORKS, Reach};
 use super::operation::{Operation, Signal};
+use super::race::race;
 use super::session::{self, Session};
 use crate::common::CommandOutput;
 use std::process::Child;
@@ -79,16 +81,13 @@ pub fn perform(
                 capture.end(session)?;
             }
         }
-        Operation::Restart { crash: false } => {
-            session.expect(&["down"], 0)?;
-            finish(session, background, isolation, "down")?;
+        Operation::Restart(how) => {
+            let after = end(how, session, model)?;
+            finish(session, background, isolation, after)?;
             session.up()?;
         }
-        Operation::Restart { crash: true } => {
-            crash(session)?;
-            finish(session, background, isolation, "kill -9 and gc")?;
-            session.up()?;
-        }
+        // It also applies them to the model.
+        Operation::Race(both) => return race(both, session, model, background),
         Operation::Together(all) => {
             let begun: Vec<Child> =
                 all.iter().map(|one| session.begin(&one.words(model))).collect();
@@ -126,6 +125,7 @@ pub fn perform(
 fn all(operation: &Operation) -> &[Operation] {
     match operation {
         Operation::Together(all) => all,
+        Operation::Race(both) => &both[..],
         one => std::slice::from_ref(one),
     }
 }
@@ -155,7 +155,7 @@ fn busy_file(session: &Session<'_>, image: bool, node: &str) -> String {
 }
 
 /// Waits for the end of a node's loop, if it has one.
-fn ended(background: &mut Background, node: &str, status: i32) -> Outcome {
+pub fn ended(background: &mut Background, node: &str, status: i32) -> Outcome {
     let place = background.busy.iter().position(|(name, _)| name == node);
     let Some(place) = place else { return Ok(()) };
     let (_, mut child) = background.busy.swap_remove(place);

@@ -69,6 +69,8 @@ fn all(model: &Model) -> Vec<(Reason, i32, Vec<String>)> {
             add(Reason::Gone, 1, &[command, gone]);
         }
         add(Reason::Gone, 1, &["exec", gone, "--", "true"]);
+        add(Reason::Gone, 1, &["cp", "payload.xml", &format!("{gone}:/tmp/refused")]);
+        add(Reason::Gone, 1, &["cp", &format!("{gone}:/etc/hosts"), "refused"]);
         add(Reason::Gone, 1, &["set", gone, "cpus=0.3"]);
         add(Reason::Gone, 1, &["link set", gone, "delay=3ms"]);
         add(Reason::Gone, 1, &["capture", gone, "-w", "refused.pcapng"]);

@@ -144,7 +144,7 @@ fn receive(receiver: &mut Option<Datagrams<'_>>, log: &mut Log) -> Result<(), Er
         let length = match socket.try_recv(buffer) {
             Ok(length) => length,
             // What has arrived survives if the node's programs are killed.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return log.events.flush(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return log.events.save(),
             Err(error) => return Err(Error::io("receive StatsD metrics")(error)),
         };
         let time_ns = clock::now_ns();
@@ -225,7 +225,7 @@ impl Log {
         for name in &batch.unknown {
             self.unknown(batch.time_ns, batch.source, name)?;
         }
-        self.events.flush()
+        self.events.save()
     }
 
     fn end(&mut self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! The link API: shows and changes links of a running lab.
 
 use super::inventory::{Inventory, Shared};
+use super::requests::has_gone;
 use super::{LinkTraffic, Links, Reply, Request, Shown};
 use crate::bed::some;
 use engine::{Change, Remote};
@@ -9,6 +10,7 @@ use link::{Direction, Impairment, Keys};
 use measure::Accounting;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::Instant;
 
@@ -54,9 +56,17 @@ impl LinkApi {
         self.remote.with_observer(move |accounting: &mut Accounting| accounting.note(&text));
     }
 
-    pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
+    /// Executes a link request, unless its client has disconnected.
+    ///
+    /// # Errors
+    /// Why the request is refused.
+    pub(super) fn answer(&self, request: Request, client: &UnixStream) -> Result<Reply, String> {
         // Locked to the end: the engine's states have the links of this inventory.
         let inventory = self.inventory.lock();
+        // The lock can take long, while many nodes are added.
+        if has_gone(client) {
+            return Err("the client has disconnected".to_owned());
+        }
         let mut ended = BTreeMap::new();
         let silent = || "the forwarding thread does not answer".to_owned();
         let states = || self.remote.states().ok_or_else(silent);

@@ -1,22 +1,26 @@
 //! The control interface of a running lab: shows and changes it during a run.
 //!
-//! A control socket (`control_socket`), the inventory (`inventory`), the link API (`links`) and
-//! node API (`nodes`), live captures (`capture`) and scale-up (`scale_up`).
+//! A control socket (`control_socket`), its clients (`client`), their requests to the lab's thread
+//! (`requests`), the inventory (`inventory`), the link API (`links`) and node API (`nodes`), live
+//! captures (`capture`) and scale-up (`scale_up`).
 
 mod capture;
+mod client;
 mod control_socket;
 mod inventory;
 mod links;
 mod names;
 mod nodes;
+mod requests;
 mod scale_up;
 mod timeline;
 
-pub(crate) use control_socket::{ControlSocket, Pending, Requests};
-pub use control_socket::{ask, forget, labs, labs_elsewhere, open};
+pub use client::{ask, ask_all, forget, labs, labs_elsewhere, open};
+pub(crate) use control_socket::ControlSocket;
 pub(crate) use inventory::{Inventory, Shared};
 pub(crate) use links::ManualChange;
 pub(crate) use names::publish_names;
+pub(crate) use requests::{Pending, Requests};
 
 use experiment::PlannedFaultKind;
 use link::{Direction, Impairment, Totals};
@@ -134,6 +138,8 @@ pub enum Reply {
         /// Number of links.
         links: usize,
     },
+    /// The run or the lab is ending; the request did not run.
+    Ending {},
     /// The lab refused the request; the reason.
     Refused(String),
     /// The request is invalid; the reason.
