@@ -51,8 +51,6 @@ pub enum MemberEvent {
 
 /// Number of answers kept for retransmission: as many as a hub has open messages.
 const ANSWERS: usize = 1_024;
-/// Size of the replay window, in messages: 16 times as many as a hub has open.
-const WINDOW: usize = 1 << 14;
 
 /// A former model is removed after this idle time.
 const LEFT: Span = Span::from_s(30);
