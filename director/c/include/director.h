@@ -34,6 +34,8 @@ enum director_outcome {
  *    "loss": 0.3, "round_trip_ms": 60, "rate_bit_s": 250000, "mtu": 113,
  *    "places": 0,          further members that the hub does not know at its start: they join
  *    "announce": "site 7",     the hub announces this name by DNS-SD (default: none)
+ *    "keep_alive_s": 25,       a member behind a NAT reports after this time without a datagram to
+ *                              the hub, 15 or more (default: none)
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
  * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0
@@ -110,7 +112,7 @@ void director_collected_free(director_collected *collected);
 void director_session_free(director_session *session);
 
 /* Waits for sessions of the hub at `hub`, as a member. Options and key as above; of the options
- * only insecure_on_purpose and connCapacityProfile of the properties have an effect. The name of the
+ * only insecure_on_purpose, keep_alive_s and connCapacityProfile of the properties have an effect. The name of the
  * hub is resolved again if the hub is silent; "site 7._tb-director._udp.local" is a hub that
  * announces itself. Returns 0 on failure. */
 director_listener *director_listen(const char *options, const uint8_t *key, size_t key_length,

@@ -66,6 +66,10 @@ impl Listener {
         let profile = config.properties.conn_capacity_profile;
         let member = Member::new(&config.security, config.below, &Seed::from_system()?)?;
         let member = member.with_outside(&outside::models(factories));
+        let member = match config.keep_alive {
+            Some(interval) => member.with_keep_alive(interval),
+            None => member,
+        };
         let (sender, requests) = mpsc::unbounded_channel();
         let stacks = Stacks::open(factories, &ends)?;
         let (commands, receiver) = mpsc::unbounded_channel();

@@ -7,6 +7,7 @@ mod faults;
 mod foreign;
 mod handshakes;
 mod joining;
+mod keep_alive;
 mod overtaken;
 mod uplink;
 
