@@ -9,6 +9,8 @@ mod handshakes;
 mod joining;
 mod keep_alive;
 mod overtaken;
+mod pair;
+mod rejected;
 mod uplink;
 
 use bed::*;
