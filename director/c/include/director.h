@@ -82,8 +82,8 @@ int director_answer(const director_collected *collected, size_t place, uint32_t 
 int director_explain(const director_session *session, char *text, size_t room);
 
 /* Waits for the next message that a member has sent, at most `patience_ms`. The member learns that the
- * application has it; with a request, when it is answered or freed. Returns 0 on timeout. Only one
- * thread at a time may wait. 1,024 messages wait at most; further ones are refused. */
+ * application has it; with a request, when it is answered or freed. Returns 0 on timeout. If several
+ * threads wait, each message goes to one of them. 1,024 messages wait at most; further ones are refused. */
 director_incoming *director_receive(const director_session *session, uint64_t patience_ms);
 
 /* The message (valid as long as `incoming`), the member that has sent it, and whether it waits for an
@@ -119,7 +119,7 @@ director_listener *director_listen(const char *options, const uint8_t *key, size
                                    const char *local, const char *hub, char *error, size_t room);
 
 /* Waits for the next message, at most `patience_ms`. Returns 0 on timeout. Each message is
- * delivered once. Only one thread at a time may wait. */
+ * delivered once; if several threads wait, to one of them. */
 director_request *director_next(director_listener *listener, uint64_t patience_ms);
 
 /* The message; valid as long as `request`. */
