@@ -131,10 +131,13 @@ impl Driver {
         let (answers, mut answered) = mpsc::unbounded_channel();
         loop {
             // Joins the group before it tells the hub that it is ready.
-            let here = self.deliver(&sender, &answers);
+            if !self.deliver(&sender, &answers) {
+                // Sends nothing more: it would acknowledge what the application has not received.
+                return;
+            }
             let wake = self.turn().await;
             // `turn` can end messages too: their outcomes must not wait for the next event.
-            if !here || !self.deliver(&sender, &answers) {
+            if !self.deliver(&sender, &answers) {
                 return;
             }
             self.resolver.poll(self.member.is_waiting(), self.clock.now());
