@@ -341,7 +341,7 @@ pub async fn run(setup: Setup) -> (Faults, Ends, Vec<String>) {
     }
     relay.set_weather(None);
     if !recovers(&applications, &session).await {
-        // A known limit, and no wrong end of a message.
+        // Some do not, for a reason not yet known; no message has a wrong end because of it.
         relay.count(|faults| faults.not_recovered += 1);
         println!("no recovery, {setup:?}: {:?}", session.explain().await);
     }
