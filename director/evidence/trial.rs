@@ -175,7 +175,7 @@ impl Trial {
     fn arrive(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         let Some(place) = self.ends.iter().position(|end| end.place == endpoint) else { return };
         let Some(frame_in) = UdpFrame::of(frame, self.ends[place].link.1) else { return };
-        let Some(datagram) = self.wire.whole(place, &frame_in) else { return };
+        let Some(datagram) = self.wire.whole(place, &frame_in, now) else { return };
         let from = self.ends.iter().position(|end| end.link.0 == frame_in.from());
         match place.checked_sub(1) {
             None => {

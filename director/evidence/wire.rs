@@ -1,7 +1,8 @@
 //! Datagrams as Ethernet and IPv4 frames, with fragmentation and reassembly. Checksums are not
 //! checked.
 
-use std::collections::{BTreeMap, HashMap};
+use director::{Instant, Span};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 /// Bytes of the Ethernet, IPv4 and UDP headers.
@@ -49,22 +50,41 @@ impl<'a> UdpFrame<'a> {
     }
 }
 
-/// The fragments of a datagram by offset, and its length once the last has arrived.
-type Fragments = (BTreeMap<usize, Vec<u8>>, Option<usize>);
+/// Time after which an incomplete datagram is dropped: that of Linux (`ipfrag_time`). Without it, the
+/// rest of a lost datagram would meet another one when identifications repeat.
+const REASSEMBLY: Span = Span::from_s(30);
+
+/// Receiver, sender and identification of a datagram.
+type Key = (usize, Ipv4Addr, [u8; 2]);
+
+/// An incomplete datagram.
+struct Fragments {
+    /// By offset.
+    parts: BTreeMap<usize, Vec<u8>>,
+    /// Its length, once the last fragment has arrived.
+    end: Option<usize>,
+    began_at: Instant,
+}
 
 /// Fragments and reassembles datagrams.
 pub struct Wire {
     /// Bytes of IP payload that fit into a frame.
     room: usize,
-    /// Received fragments, by receiver, sender and identification.
-    fragments: HashMap<(usize, Ipv4Addr, [u8; 2]), Fragments>,
+    fragments: HashMap<Key, Fragments>,
+    /// Times of their first fragments, in order; complete ones may be among them.
+    began: VecDeque<(Instant, Key)>,
     identification: u16,
 }
 
 impl Wire {
     /// For packets of at most `mtu` bytes.
     pub fn new(mtu: usize) -> Self {
-        Self { room: mtu - IP, fragments: HashMap::new(), identification: 0 }
+        Self {
+            room: mtu - IP,
+            fragments: HashMap::new(),
+            began: VecDeque::new(),
+            identification: 0,
+        }
     }
 
     /// The frames of a datagram.
@@ -85,8 +105,13 @@ impl Wire {
         packet.chunks(room).enumerate().map(fragment).collect()
     }
 
-    /// The datagram that this frame completes at the endpoint `receiver`.
-    pub fn whole(&mut self, receiver: usize, udp_frame: &UdpFrame<'_>) -> Option<Vec<u8>> {
+    /// The datagram that this frame completes at the endpoint `receiver`. Times must not decrease.
+    pub fn whole(
+        &mut self,
+        receiver: usize,
+        udp_frame: &UdpFrame<'_>,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
         let frame = udp_frame.0;
         let length = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
         let payload = frame.get(ETHERNET + IP..ETHERNET + length)?;
@@ -97,17 +122,34 @@ impl Wire {
             return Some(payload.get(UDP..)?.to_vec());
         }
         let key = (receiver, udp_frame.from(), [frame[18], frame[19]]);
-        let (parts, end) = self.fragments.entry(key).or_default();
-        parts.insert(offset, payload.to_vec());
+        self.drop_incomplete(now);
+        let datagram = self.fragments.entry(key).or_insert_with(|| {
+            self.began.push_back((now, key));
+            Fragments { parts: BTreeMap::new(), end: None, began_at: now }
+        });
+        datagram.parts.insert(offset, payload.to_vec());
         if !more {
-            *end = Some(offset + payload.len());
+            datagram.end = Some(offset + payload.len());
         }
         // Duplicates replace their fragments, so the sum counts each byte once.
-        let received: usize = parts.values().map(Vec::len).sum();
-        (*end == Some(received)).then_some(())?;
-        let (parts, _) = self.fragments.remove(&key)?;
+        let received: usize = datagram.parts.values().map(Vec::len).sum();
+        (datagram.end == Some(received)).then_some(())?;
+        let Fragments { parts, .. } = self.fragments.remove(&key)?;
         let packet: Vec<u8> = parts.into_values().flatten().collect();
         Some(packet.get(UDP..)?.to_vec())
+    }
+
+    /// Drops datagrams that were not completed in time.
+    fn drop_incomplete(&mut self, now: Instant) {
+        while let Some((began_at, key)) = self.began.front().copied()
+            && began_at + REASSEMBLY <= now
+        {
+            self.began.pop_front();
+            // Another one with this key may have begun since.
+            if self.fragments.get(&key).is_some_and(|known| known.began_at == began_at) {
+                self.fragments.remove(&key);
+            }
+        }
     }
 }
 
@@ -131,4 +173,53 @@ fn frame(
     let parts: [&[u8]; 7] =
         [&to_mac, &from_mac, &[8, 0], &head, &from.octets(), &to.octets(), payload];
     parts.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: Link = (Ipv4Addr::new(10, 0, 0, 1), [2, 0, 0, 0, 0, 1]);
+    const TO: Link = (Ipv4Addr::new(10, 0, 0, 2), [2, 0, 0, 0, 0, 2]);
+
+    fn receive(wire: &mut Wire, frame: &[u8], s: u64) -> Option<Vec<u8>> {
+        let frame = UdpFrame::of(frame, TO.1).unwrap();
+        wire.whole(1, &frame, Instant::START + Span::from_s(s))
+    }
+
+    #[test]
+    fn fragments_become_their_datagram_in_any_order() {
+        let mut wire = Wire::new(113);
+        for length in [0, 1, 84, 85, 86, 500, 1_699] {
+            let datagram: Vec<u8> = (0..length).map(|place| place as u8).collect();
+            let mut frames = wire.frames((FROM, TO), &datagram);
+            assert!(frames.iter().all(|frame| frame.len() <= ETHERNET + 113));
+            assert_eq!(frames.len() > 1, length > 85, "{length}");
+            frames.reverse();
+            let (last, others) = frames.split_last().unwrap();
+            for frame in others.iter().chain(others) {
+                assert_eq!(receive(&mut wire, frame, 0), None);
+            }
+            assert_eq!(receive(&mut wire, last, 0), Some(datagram));
+        }
+        assert!(wire.fragments.is_empty());
+    }
+
+    #[test]
+    fn an_incomplete_datagram_does_not_meet_a_later_one_of_its_identification() {
+        let mut wire = Wire::new(113);
+        let old = wire.frames((FROM, TO), &[1; 300]);
+        assert!(old[..2].iter().all(|frame| receive(&mut wire, frame, 0).is_none()));
+        // The last fragment is lost. Identifications repeat.
+        wire.identification = 0;
+        let new = wire.frames((FROM, TO), &[2; 150]);
+        assert_eq!(receive(&mut wire, &new[0], 31), None);
+        assert_eq!(receive(&mut wire, &new[1], 31), Some(vec![2; 150]));
+        // Others do not remain for ever.
+        for s in 0..1_000 {
+            let lost = wire.frames((FROM, TO), &[3; 300]);
+            receive(&mut wire, &lost[0], 31 + s);
+        }
+        assert!(wire.fragments.len() <= 31 && wire.began.len() <= 31);
+    }
 }

@@ -34,6 +34,8 @@ enum director_outcome {
  *    "loss": 0.3, "round_trip_ms": 60, "rate_bit_s": 250000, "mtu": 113,
  *    "places": 0,          further members that the hub does not know at its start: they join
  *    "announce": "site 7",     the hub announces this name by DNS-SD (default: none)
+ *    "keep_alive_s": 25,       a member behind a NAT reports after this time without a datagram to
+ *                              the hub, 15 or more (default: none)
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
  * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0
@@ -80,8 +82,8 @@ int director_answer(const director_collected *collected, size_t place, uint32_t 
 int director_explain(const director_session *session, char *text, size_t room);
 
 /* Waits for the next message that a member has sent, at most `patience_ms`. The member learns that the
- * application has it; with a request, when it is answered or freed. Returns 0 on timeout. Only one
- * thread at a time may wait. 1,024 messages wait at most; further ones are refused. */
+ * application has it; with a request, when it is answered or freed. Returns 0 on timeout. If several
+ * threads wait, each message goes to one of them. 1,024 messages wait at most; further ones are refused. */
 director_incoming *director_receive(const director_session *session, uint64_t patience_ms);
 
 /* The message (valid as long as `incoming`), the member that has sent it, and whether it waits for an
@@ -110,14 +112,14 @@ void director_collected_free(director_collected *collected);
 void director_session_free(director_session *session);
 
 /* Waits for sessions of the hub at `hub`, as a member. Options and key as above; of the options
- * only insecure_on_purpose and connCapacityProfile of the properties have an effect. The name of the
+ * only insecure_on_purpose, keep_alive_s and connCapacityProfile of the properties have an effect. The name of the
  * hub is resolved again if the hub is silent; "site 7._tb-director._udp.local" is a hub that
  * announces itself. Returns 0 on failure. */
 director_listener *director_listen(const char *options, const uint8_t *key, size_t key_length,
                                    const char *local, const char *hub, char *error, size_t room);
 
 /* Waits for the next message, at most `patience_ms`. Returns 0 on timeout. Each message is
- * delivered once. Only one thread at a time may wait. */
+ * delivered once; if several threads wait, to one of them. */
 director_request *director_next(director_listener *listener, uint64_t patience_ms);
 
 /* The message; valid as long as `request`. */

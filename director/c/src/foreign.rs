@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Writes text, terminated by 0 and truncated to the room.
+/// Writes text, terminated by 0 and truncated to the room: never inside a character.
 ///
 /// # Safety
 /// `to` is null or points to `room` bytes.
@@ -12,8 +12,8 @@ pub(crate) unsafe fn write(text: &str, to: *mut c_char, room: usize) {
         return;
     }
     // One byte is for the 0.
+    let length = text.floor_char_boundary(room - 1);
     let bytes = text.as_bytes();
-    let length = bytes.len().min(room - 1);
     // SAFETY: the caller guarantees room for `length` bytes and the 0.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), length);
@@ -79,6 +79,20 @@ pub(crate) unsafe fn give<T>(
 mod tests {
     use super::*;
     use std::ffi::c_int;
+
+    /// What failed before: a text that was cut inside a character, which Python does not decode.
+    #[test]
+    fn a_text_that_is_too_long_ends_with_a_whole_character() {
+        for (room, expected) in
+            [(0, "?"), (1, ""), (2, "a"), (3, "a"), (4, "a\u{fc}"), (9, "a\u{fc}b")]
+        {
+            let mut to = *b"?\0        ";
+            // SAFETY: the array has more room.
+            unsafe { write("a\u{fc}b", to.as_mut_ptr().cast::<c_char>(), room) };
+            let text = CStr::from_bytes_until_nul(&to).unwrap();
+            assert_eq!(text.to_str(), Ok(expected), "{room}");
+        }
+    }
 
     #[test]
     fn a_panic_does_not_cross_into_c() {

@@ -262,12 +262,8 @@ pub unsafe extern "C" fn director_next(
         let Some(listener) = LISTENERS.get(listener) else { return std::ptr::null_mut() };
         let own = listener.listener.clone();
         let patience = Duration::from_millis(patience_ms);
-        let next = listener.thread.wait(async move {
-            // Waits without the limit if another thread waits for a request.
-            let mut own = own.lock().await;
-            tokio::time::timeout(patience, own.next()).await.ok().flatten()
-        });
-        match next.flatten() {
+        let next = async move { own.lock().await.next().await };
+        match listener.thread.wait_within(patience, next).flatten() {
             Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
             None => std::ptr::null_mut(),
         }
@@ -379,6 +375,68 @@ mod tests {
             assert_eq!(director_answers(std::ptr::null()), 0);
             director_reply(std::ptr::null_mut(), key, usize::MAX);
             director_session_free(session);
+        }
+    }
+
+    /// Waits in a thread with a limit of minutes, until `waits` says that it does; then `again`, a
+    /// call with a limit of milliseconds, must not wait for that thread.
+    fn waits_no_longer(
+        long: impl FnOnce() + Send + 'static,
+        waits: impl Fn() -> bool,
+        again: impl FnOnce(),
+        free: impl FnOnce(),
+    ) {
+        let other = std::thread::spawn(long);
+        while !waits() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let began = std::time::Instant::now();
+        again();
+        assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
+        free();
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_waits_does_not_extend_the_limit_of_another() {
+        const LONG_MS: u64 = 200_000;
+        let (key, mut error) = ([1_u8; 16], [0; 200]);
+        let (options, local, message) =
+            (c"{}".as_ptr(), c"127.0.0.1:0".as_ptr(), error.as_mut_ptr());
+        let member = c"127.0.0.1:9".as_ptr();
+        // SAFETY: all pointers live over the calls; handles are no pointers.
+        unsafe {
+            let listener = director_listen(options, key.as_ptr(), 16, local, member, message, 200);
+            assert!(!listener.is_null());
+            let handle = listener.addr();
+            let the = move || std::ptr::without_provenance_mut::<DirectorListener>(handle);
+            waits_no_longer(
+                move || assert!(director_next(the(), LONG_MS).is_null()),
+                || LISTENERS.get(the()).is_some_and(|own| own.listener.try_lock().is_err()),
+                || assert!(director_next(the(), 5).is_null()),
+                || director_listener_free(the()),
+            );
+            let members = [member];
+            let session = director_initiate(
+                options,
+                key.as_ptr(),
+                16,
+                local,
+                members.as_ptr(),
+                1,
+                message,
+                200,
+            );
+            assert!(!session.is_null());
+            let handle = session.addr();
+            let the = move || std::ptr::without_provenance_mut::<DirectorSession>(handle);
+            waits_no_longer(
+                move || assert!(messages::director_receive(the(), LONG_MS).is_null()),
+                || SESSIONS.get(the()).is_some_and(|own| own.inbox.try_lock().is_err()),
+                || assert!(messages::director_receive(the(), 5).is_null()),
+                || director_session_free(the()),
+            );
+            assert_eq!(error[0], 0);
         }
     }
 }

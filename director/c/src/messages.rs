@@ -201,11 +201,8 @@ pub unsafe extern "C" fn director_receive(
         let Some(session) = SESSIONS.get(session) else { return std::ptr::null_mut() };
         let inbox = session.inbox.clone();
         let patience = Duration::from_millis(patience_ms);
-        let next = session.thread.wait(async move {
-            let mut inbox = inbox.lock().await;
-            tokio::time::timeout(patience, inbox.next()).await.ok().flatten()
-        });
-        match next.flatten() {
+        let next = async move { inbox.lock().await.next().await };
+        match session.thread.wait_within(patience, next).flatten() {
             Some(incoming) => Box::into_raw(Box::new(DirectorIncoming(incoming))),
             None => std::ptr::null_mut(),
         }

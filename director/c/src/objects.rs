@@ -4,6 +4,7 @@ use crate::table::Table;
 use director::io::{Collected, Inbox, Incoming, Listener, Publisher, Request, Session};
 use std::future::Future;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, oneshot};
 
@@ -48,6 +49,16 @@ impl Thread {
         // If the runtime ends, it drops the task and with it the sender.
         self.handle.spawn(async move { sender.send(future.await) });
         receiver.recv().ok()
+    }
+
+    /// As [`wait`](Self::wait), for `patience` at most. The limit includes the time in which another
+    /// thread keeps what the future needs.
+    pub fn wait_within<F>(&self, patience: Duration, future: F) -> Option<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.wait(async move { tokio::time::timeout(patience, future).await.ok() }).flatten()
     }
 }
 

@@ -21,6 +21,7 @@ pub struct Options {
     round_trip_ms: Option<f64>,
     rate_bit_s: Option<f64>,
     mtu: Option<f64>,
+    keep_alive_s: Option<f64>,
     insecure_on_purpose: bool,
 }
 
@@ -38,6 +39,7 @@ impl Default for Options {
             round_trip_ms: None,
             rate_bit_s: None,
             mtu: None,
+            keep_alive_s: None,
             insecure_on_purpose: false,
         }
     }
@@ -94,6 +96,11 @@ impl Options {
             Some(name) => session.announce(name),
             None => session,
         };
+        // 15 s: the minimum of RFC 8085, 3.5.
+        let session = match within("keep_alive_s", self.keep_alive_s, 15.0, 1e9)? {
+            Some(interval) => session.keep_alive(span(interval * 1e3)),
+            None => session,
+        };
         Ok(match self.group {
             Some(group) => session.group(group),
             None => session,
@@ -120,5 +127,10 @@ mod tests {
         assert!(error_of(r#"{"loss": 30}"#).contains("`loss` is 30; use a value from 0 to 1"));
         assert!(error_of(r#"{"pattern": "shout"}"#).contains("publish-collect"));
         assert!(error_of("").contains("invalid options:"));
+        assert_eq!(error_of(r#"{"keep_alive_s": 15}"#), "");
+        for wrong in ["14.9", "-1", "1e300"] {
+            let error = error_of(&format!(r#"{{"keep_alive_s": {wrong}}}"#));
+            assert!(error.contains("use a value from 15 to"), "{error}");
+        }
     }
 }

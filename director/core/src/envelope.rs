@@ -312,6 +312,11 @@ pub fn seal_padded(
 /// Bytes before the seal of a member's envelope.
 const MEMBER_HEADER: usize = 9;
 
+/// Length of the envelope of an answer of `bytes`, in bytes.
+pub fn answer_len(pair: &Root, bytes: usize) -> usize {
+    MEMBER_HEADER + bytes + pair.seal_len()
+}
+
 /// The seal number of `Cannot`; it differs from that of `Ready` with the same count.
 fn cannot(count: u32) -> u64 {
     1 << 32 | u64::from(count)

@@ -3,6 +3,11 @@
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 
+/// Size of the windows over a hub's messages, in messages: 16 times as many as a hub has open.
+pub const MESSAGES: usize = 1 << 14;
+/// Messages after which an older one may be below such a window: a whole word leaves it at a time.
+pub const OVERTAKEN: u64 = MESSAGES as u64 - 64;
+
 /// Replay window over the message numbers of a sender.
 #[derive(Debug, Clone)]
 pub struct Window {
@@ -23,8 +28,8 @@ impl Window {
     }
 
     /// Marks `number` as received; returns whether it was new. A number below the window is
-    /// not new: losing a message is better than delivering it twice. Senders keep fewer
-    /// messages in flight than the window covers.
+    /// not new: losing a message is better than delivering it twice. Senders end messages
+    /// before they are below the window (`OVERTAKEN`).
     pub fn insert(&mut self, number: u64) -> bool {
         if number < self.from {
             return false;

@@ -150,7 +150,9 @@ impl Hub {
         // An empty retained message deletes the kept one (3.3.1.3).
         if message.retain && message.payload.is_empty() {
             self.retained.remove(&message.topic);
-        } else if message.retain && self.retained.len() < MAX_RETAINED {
+        } else if message.retain
+            && (self.retained.len() < MAX_RETAINED || self.retained.contains_key(&message.topic))
+        {
             self.retained.insert(message.topic.clone(), message.clone());
         }
         let message = Message { retain: false, ..message };
@@ -372,5 +374,34 @@ impl Side for Hub {
             effects.extend(wills.into_values().flat_map(|will| self.publish(will)));
         }
         effects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: with the maximum number of retained messages, topics kept their old ones.
+    #[test]
+    fn a_retained_message_replaces_that_of_its_topic_also_if_no_other_has_room() {
+        let (mut hub, _) = Hub::new(1, 1);
+        let retain = |topic: usize, payload: &[u8]| Message {
+            topic: format!("t/{topic}"),
+            payload: payload.into(),
+            qos: 0,
+            retain: true,
+        };
+        let kept = |hub: &Hub, topic: usize| {
+            let (all, _) = hub.retained(&format!("t/{topic}"), None);
+            all.first().map(|message| message.payload.to_vec())
+        };
+        (0..MAX_RETAINED).for_each(|topic| drop(hub.publish(retain(topic, b"old"))));
+        hub.publish(retain(7, b"new"));
+        hub.publish(retain(MAX_RETAINED, b"one too many"));
+        assert_eq!(kept(&hub, 7), Some(b"new".to_vec()));
+        assert_eq!(kept(&hub, MAX_RETAINED), None);
+        hub.publish(retain(8, b""));
+        hub.publish(retain(MAX_RETAINED, b"with room"));
+        assert_eq!((kept(&hub, 8), kept(&hub, MAX_RETAINED)), (None, Some(b"with room".to_vec())));
     }
 }

@@ -302,6 +302,10 @@ fn connect(body: &mut Reader<'_>) -> Result<Connect, Malformed> {
             Some(Message { topic, payload, qos, retain: flags & 0x20 != 0 })
         }
     };
+    // 3.1.2.9: without a name there is no password.
+    if flags & 0xc0 == 0x40 {
+        return Err(Malformed("a password without a name"));
+    }
     // Name and password: the gateway is for programs on its own machine, and checks neither.
     for bit in [0x80, 0x40] {
         if flags & bit != 0 {
@@ -378,6 +382,10 @@ mod tests {
             (
                 &[0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 0x22, 0, 10, 0, 1, b'c'],
                 "QoS or retain of a will without a will",
+            ),
+            (
+                &[0x10, 15, 0, 4, b'M', b'Q', b'T', b'T', 4, 0x42, 0, 10, 0, 1, b'c', 0, 0],
+                "a password without a name",
             ),
             (&[0x30, 0xff, 0xff, 0xff, 0xff, 1], "a length of five bytes"),
             (&[0x30, 0xff, 0xff, 0x7f], "a packet of more than 256 KiB"),

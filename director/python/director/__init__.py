@@ -165,10 +165,40 @@ class _Handle:
     """An object of the C library, from `async with` to its end."""
 
     _free: str
+    _free_message: str
     _handle: int | None = None
+
+    def __init__(self) -> None:
+        # Calls for messages whose caller no longer waits.
+        self._left: list[asyncio.Future[int | None]] = []
 
     def _open(self) -> int:
         raise NotImplementedError
+
+    async def _take(self, name: str, patience: float) -> int | None:
+        """The next message, or None after `patience` seconds. A thread cannot be cancelled: if the
+        caller is, the message that its thread gets is for the next caller."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while True:
+            rest = max(0.0, until - loop.time())
+            limit = None
+            if self._left:
+                taking, limit = self._left.pop(0), rest
+            else:
+                call = asyncio.to_thread(getattr(_c(), name), self._handle, int(rest * 1e3))
+                taking = asyncio.ensure_future(call)
+            try:
+                # Does not cancel what it waits for.
+                await asyncio.wait([taking], timeout=limit)
+            finally:
+                if not taking.done():
+                    self._left.append(taking)
+            if not taking.done():
+                return None
+            message = taking.result()
+            if message or limit is None:
+                return message
 
     async def __aenter__(self) -> Self:
         self._handle = await asyncio.to_thread(self._open)
@@ -182,6 +212,10 @@ class _Handle:
     ) -> None:
         handle, self._handle = self._handle, None
         await asyncio.to_thread(getattr(_c(), self._free), handle)
+        # They end with the object.
+        for message in await asyncio.gather(*self._left):
+            if message:
+                getattr(_c(), self._free_message)(message)
 
 
 class Session(_Handle):
@@ -189,10 +223,12 @@ class Session(_Handle):
     for each of the `places`. Options are those of `director.h`, with the same names."""
 
     _free = "director_session_free"
+    _free_message = "director_incoming_free"
 
     def __init__(
         self, key: bytes | Sequence[bytes], local: str, members: Sequence[str], **options: object
     ) -> None:
+        super().__init__()
         self._what = (key, local, list(members), json.dumps(options))
 
     def _open(self) -> int:
@@ -225,9 +261,8 @@ class Session(_Handle):
 
     async def receive(self, patience: float) -> Incoming | None:
         """The next message that a member has sent, or None after `patience` seconds."""
-        ms = max(0, int(patience * 1e3))
-        incoming = await asyncio.to_thread(_c().director_receive, self._handle, ms)
-        return Incoming(int(incoming)) if incoming else None
+        incoming = await self._take("director_receive", patience)
+        return Incoming(incoming) if incoming else None
 
     async def messages(self) -> AsyncIterator[Incoming]:
         """All messages that members send."""
@@ -346,8 +381,10 @@ class Listener(_Handle):
     """A member that joins sessions of the hub at `hub`."""
 
     _free = "director_listener_free"
+    _free_message = "director_request_free"
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
+        super().__init__()
         self._what = (key, local, hub, json.dumps(options))
         # Each open message takes a thread; waiting for messages must not wait for one.
         self._senders = ThreadPoolExecutor(64, "director-send")
@@ -428,9 +465,8 @@ class Listener(_Handle):
 
     async def next(self, patience: float) -> Request | None:
         """The next message, or None after `patience` seconds; each message is delivered once."""
-        ms = max(0, int(patience * 1e3))
-        request = await asyncio.to_thread(_c().director_next, self._handle, ms)
-        return Request(int(request)) if request else None
+        request = await self._take("director_next", patience)
+        return Request(request) if request else None
 
     async def __aiter__(self) -> AsyncIterator[Request]:
         """All messages in order."""

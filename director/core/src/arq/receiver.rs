@@ -3,7 +3,7 @@
 use super::frame::Datagram;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
-use crate::window::Window;
+use crate::window::{self, Window};
 use alloc::collections::BTreeMap;
 
 /// The result of a received datagram.
@@ -41,7 +41,7 @@ impl Default for ArqReceiver {
 impl ArqReceiver {
     /// A receiver without state.
     pub fn new() -> Self {
-        Self { open: BTreeMap::new(), window: Window::new(1 << 14) }
+        Self { open: BTreeMap::new(), window: Window::new(window::MESSAGES) }
     }
 
     /// Number of incomplete messages.

@@ -146,7 +146,7 @@ pub trait HubCarrier: Send {
     /// Sends a message to these members.
     ///
     /// # Errors
-    /// The reason why the model cannot carry it.
+    /// The reason why the model cannot carry it; none of the members gets it.
     fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Instant) -> Result<(), String>;
     /// Handles a datagram of the model; returns whether a member has sent it, as far as the model
     /// can tell. Envelopes tell it by themselves.

@@ -159,21 +159,26 @@ impl<E: Exchange> Hub<E> {
 
     fn peer(&mut self, member: MemberId) -> Option<&mut E> {
         let number = u16::try_from(member).ok().filter(|number| *number < self.params.members)?;
-        self.agenda.touch(member);
         if !self.peers.contains_key(&member) {
             self.peers.insert(member, (self.make)(&self.params, number)?);
         }
+        // Only with an exchange: `poll` asks each active member for a datagram.
+        self.agenda.touch(member);
         self.peers.get_mut(&member)
     }
 }
 
 impl<E: Exchange> HubCarrier for Hub<E> {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Instant) -> Result<(), String> {
+        let (mut is_sent, mut rejected) = (to.is_empty(), Ok(()));
         for member in to {
-            let small = "datagrams are too small for this model";
-            self.peer(*member).ok_or(small)?.send(load.number, load.sealed, load.until)?;
+            let small = "datagrams are too small for this model".to_owned();
+            let peer = self.peer(*member).ok_or(small);
+            let sent = peer.and_then(|peer| peer.send(load.number, load.sealed, load.until));
+            is_sent |= sent.is_ok();
+            rejected = rejected.and(sent);
         }
-        Ok(())
+        if is_sent { Ok(()) } else { rejected }
     }
 
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool {
@@ -367,4 +372,85 @@ pub(super) fn answer_delay(
     let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
     let airtime = longer as f64 * 8e9 / params.rate_bit_s;
     Span::from_ns_f64(airtime * f64::from(params.members.saturating_sub(1)) * rng.uniform())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::carrier::interface::Load;
+    use crate::keys::Root;
+    use crate::rng::Seed;
+
+    /// Sends each envelope once.
+    #[derive(Default)]
+    struct Plain(VecDeque<Vec<u8>>);
+
+    impl Exchange for Plain {
+        fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
+            self.0.push_back(sealed.to_vec());
+            Ok(())
+        }
+
+        fn receive(&mut self, _: &[u8], _: Instant) -> Incoming {
+            Incoming::default()
+        }
+
+        fn poll(&mut self, _: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+            (self.0.pop_front(), None)
+        }
+
+        fn take_delivered(&mut self) -> Vec<MessageId> {
+            Vec::new()
+        }
+
+        fn retire(&mut self, _: Instant) {}
+    }
+
+    /// All members whose datagrams come until the hub has nothing to send.
+    fn served(hub: &mut Hub<Plain>) -> BTreeSet<MemberId> {
+        let (mut now, mut served) = (Instant::START, BTreeSet::new());
+        for _ in 0..100 {
+            let (datagram, next) = hub.poll(now);
+            match (datagram, next) {
+                (Some((To::Member(member), _)), _) => drop(served.insert(member)),
+                (Some(other), _) => panic!("{other:?}"),
+                (None, Some(next)) if next > now => now = next,
+                (None, _) => break,
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn a_member_without_an_exchange_holds_up_no_other() {
+        for lacking in 0..4 {
+            let params = Params {
+                root: Root::insecure([1; 16]),
+                epoch: 0,
+                members: 4,
+                datagram: 1_000,
+                below: 42,
+                rate_bit_s: 1e6,
+                loss: 0.0,
+                round_trip: Span::from_ms(10),
+                wait: Span::from_ms(10),
+                estimated: false,
+                answer: 100,
+                efficient: false,
+                seed: Seed::reproducible(1),
+            };
+            let make = move |_: &Params, n| (n != lacking).then(Plain::default);
+            let mut hub = Hub::new(&params, make);
+            let load = || Load { number: 1, sealed: &[7; 50], answered: false, until: None };
+            let lacking = MemberId::from(lacking);
+            let others: Vec<MemberId> = (0..4).filter(|member| *member != lacking).collect();
+            assert!(hub.send(load(), &[lacking], Instant::START).is_err());
+            // What others have taken is not rejected.
+            assert!(hub.send(load(), &[0, 1, 2, 3], Instant::START).is_ok());
+            // Also a datagram from there.
+            assert!(!hub.receive(&[1, 2, 3], Some(lacking), Instant::START));
+            hub.send(load(), &others, Instant::START).unwrap();
+            assert_eq!(served(&mut hub), others.into_iter().collect(), "without {lacking}");
+        }
+    }
 }

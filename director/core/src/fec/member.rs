@@ -10,7 +10,7 @@ use crate::pace::Pace;
 use crate::platform::prelude::*;
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
-use crate::window::Window;
+use crate::window::{self, Window};
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -104,7 +104,7 @@ impl FecMember {
             incomplete: BTreeMap::new(),
             complete: BTreeMap::new(),
             scheduled: BTreeSet::new(),
-            window: Window::new(1 << 14),
+            window: Window::new(window::MESSAGES),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
             rng: Rng::new(&seed.child(number.into())),

@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// Sends a message to some members and waits for their answers, as [`collect`](Self::collect)
-    /// does.
+    /// does. By multicast, a message to two or more also reaches the applications of others.
     ///
     /// # Errors
     /// [`SessionError`] if no model can carry the message, or the session is over.

@@ -66,6 +66,10 @@ impl Listener {
         let profile = config.properties.conn_capacity_profile;
         let member = Member::new(&config.security, config.below, &Seed::from_system()?)?;
         let member = member.with_outside(&outside::models(factories));
+        let member = match config.keep_alive {
+            Some(interval) => member.with_keep_alive(interval),
+            None => member,
+        };
         let (sender, requests) = mpsc::unbounded_channel();
         let stacks = Stacks::open(factories, &ends)?;
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -127,10 +131,13 @@ impl Driver {
         let (answers, mut answered) = mpsc::unbounded_channel();
         loop {
             // Joins the group before it tells the hub that it is ready.
-            let here = self.deliver(&sender, &answers);
+            if !self.deliver(&sender, &answers) {
+                // Sends nothing more: it would acknowledge what the application has not received.
+                return;
+            }
             let wake = self.turn().await;
             // `turn` can end messages too: their outcomes must not wait for the next event.
-            if !here || !self.deliver(&sender, &answers) {
+            if !self.deliver(&sender, &answers) {
                 return;
             }
             self.resolver.poll(self.member.is_waiting(), self.clock.now());

@@ -5,6 +5,7 @@ use super::discovery::Announcement;
 use super::outside::{self, StackFactory};
 use super::resolver::Resolve;
 use super::{Error, Listener, Session};
+use crate::Span;
 use crate::conditions::Conditions;
 use crate::map::PerformanceMap;
 use crate::model::ModelId;
@@ -85,6 +86,16 @@ impl Preconnection {
         self
     }
 
+    /// A member that has sent nothing for this time reports to the hub, so that a NAT keeps its
+    /// binding and the member notices that the hub has restarted: 15 s or more (RFC 8085, 3.5), and
+    /// shorter than the NAT's timeout. It has no effect at a hub. Members in
+    /// [places](Self::places) report in any case.
+    #[must_use]
+    pub fn keep_alive(mut self, interval: impl Into<Span>) -> Self {
+        self.config.keep_alive = Some(interval.into());
+        self
+    }
+
     /// Restricts the session to these models.
     #[must_use]
     pub fn models(mut self, models: &[ModelId]) -> Self {
@@ -140,7 +151,8 @@ impl Preconnection {
     }
 
     /// Waits for a session as a member. Call it within a tokio runtime. Of the settings only
-    /// security and external stacks with the group apply; the hub sets all others.
+    /// security, [`keep_alive`](Self::keep_alive) and external stacks with the group apply; the hub
+    /// sets all others.
     ///
     /// # Errors
     /// [`Error`] if the key is too short, or a socket cannot be opened.

@@ -57,6 +57,8 @@ pub struct Config {
     /// [`QosTargets`]. With `None` and without a deadline, messages stay open until they are
     /// answered, or until newer ones take their place.
     pub lifetime: Option<Span>,
+    /// See [`Member::with_keep_alive`]; of no effect at a hub.
+    pub keep_alive: Option<Span>,
 }
 
 impl Config {
@@ -78,6 +80,7 @@ impl Config {
             places: 0,
             outside: Vec::new(),
             lifetime: Some(LIFETIME),
+            keep_alive: None,
         }
     }
 

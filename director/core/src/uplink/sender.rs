@@ -94,10 +94,10 @@ impl Uplink {
         }
     }
 
-    /// Handles a datagram of the hub, or of someone else.
-    pub fn receive(&mut self, frame: &[u8], now: Instant) {
-        let Some(lane) = &mut self.lane else { return };
-        let (_, replies) = lane.receive(frame, now);
+    /// Handles a datagram of the hub, or of someone else; returns whether it is the hub's.
+    pub fn receive(&mut self, frame: &[u8], now: Instant) -> bool {
+        let Some(lane) = &mut self.lane else { return false };
+        let (genuine, replies) = lane.receive(frame, now);
         for (number, sent) in &mut self.sent {
             // It no longer holds up others, however long the hub's application takes.
             sent.delivered |= !lane.has(*number);
@@ -113,6 +113,7 @@ impl Uplink {
             };
             self.finish(number, outcome);
         }
+        genuine
     }
 
     fn finish(&mut self, number: u32, outcome: Outcome) {

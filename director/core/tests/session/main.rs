@@ -7,6 +7,10 @@ mod faults;
 mod foreign;
 mod handshakes;
 mod joining;
+mod keep_alive;
+mod overtaken;
+mod pair;
+mod rejected;
 mod uplink;
 
 use bed::*;

@@ -153,7 +153,9 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         (awaited.unanswered, awaited.responded) = (0, true);
         let since = sending.slots_at.map_or(Span::ZERO, |at| now - at);
-        awaited.due = awaited.due.max(now + since.clamp(self.settings.round_trip, MAX_PATIENCE));
+        // A round trip at least, which can be longer than `MAX_PATIENCE`.
+        let wait = since.min(MAX_PATIENCE).max(self.settings.round_trip);
+        awaited.due = awaited.due.max(now + wait);
         if !awaited.got_unicast && sending.only.is_none() {
             self.unreachable.remove(&member);
             sending.reached = true;
@@ -208,6 +210,51 @@ impl FecHub {
         let missed_multicast = symbols == NOTHING && no_response && sending.only.is_none();
         if missed_multicast && !core::mem::replace(&mut awaited.no_multicast, true) {
             self.missed_multicast(message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
+    use crate::keys::{Party, Root, Scope, Use};
+    use crate::rng::Seed;
+
+    /// What failed before: with a round trip of more than a second, the hub panicked when a member
+    /// said that its application had not answered yet.
+    #[test]
+    fn an_application_may_answer_late_whatever_the_round_trip() {
+        for ms in [0, 10, 1_000, 1_001, 5_000, 60_000] {
+            let round_trip = Span::from_ms(ms);
+            let settings = FecSettings { round_trip, members: 1, ..FecSettings::default() };
+            let root = Root::new(b"a key that both ends have", [1; 16]);
+            let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+            let (of_hub, of_member) = (Party::Hub, Party::Member(0));
+            let mut hub = FecHub::new(settings, keys(of_hub), vec![keys(of_member)]);
+            let own = (keys(of_member), keys(of_hub));
+            let mut member = FecMember::new(settings, (0, 1), own, &Seed::reproducible(1));
+            hub.send(5, &[7; 200], ResponseKind::Answers, &[0], None).unwrap();
+            let (mut received, mut answers) = (false, Vec::new());
+            let step = (round_trip / 16).max(Span::from_ms(1));
+            for at in 0..2_000 {
+                let now = Instant::START + step * at;
+                while let (Some((_, frame)), _) = hub.poll(now) {
+                    received |= member.receive(&frame, now).is_some();
+                }
+                if received && at == 1_000 {
+                    assert!(member.answer(5, &[9; 100], now).unwrap());
+                }
+                while let (Some(frame), _) = member.poll(now) {
+                    hub.receive(&frame, now);
+                }
+                let events = hub.take_events().into_iter();
+                answers.extend(events.filter_map(|event| match event {
+                    HubEvent::Answered { bytes, .. } => Some((at >= 1_000, bytes)),
+                    _ => None,
+                }));
+            }
+            assert_eq!(answers, [(true, vec![9; 100])], "{ms} ms");
         }
     }
 }

@@ -232,19 +232,31 @@ impl Hub {
     }
 
     fn open(&mut self, model: ModelId, epoch: u32) {
-        let here = self.conditions();
         // Also for the same model: new keys cost nothing more than another epoch (decision 63).
         let (seed, secret) = (self.rng.seed(), self.rng.bytes());
         let root = match self.psks.is_secure() {
             true => Root::new(&secret, self.session),
             false => Root::insecure(self.session),
         };
-        let overhead = envelope::DATA_OVERHEAD + 6;
+        let params = self.params(root.clone(), epoch, seed);
+        if let Some(mut carrier) = carrier::hub(model, &params) {
+            carrier.set_apart(self.apart.members());
+            let (rtt, datagram) = (params.round_trip, params.datagram);
+            let until = None;
+            let stage = Stage { model, secret, root, carrier, rtt, datagram, until };
+            self.stages.insert(epoch, stage);
+        }
+    }
+
+    /// What the model of an epoch needs to know.
+    fn params(&self, root: Root, epoch: u32, seed: Seed) -> Params {
+        let here = self.conditions();
         // Before the first answer, assume that answers are as long as messages.
         let answer = if self.answer > 0 { self.answer } else { self.payload };
+        let answer = envelope::answer_len(&root, answer);
         let targets = &self.config.targets;
-        let params = Params {
-            root: root.clone(),
+        Params {
+            root,
             epoch,
             members: self.members,
             datagram: self.config.datagram(),
@@ -254,17 +266,9 @@ impl Hub {
             round_trip: here.rtt,
             wait: here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default()),
             estimated: self.capacity.is_estimated(),
-            answer: answer + overhead,
+            answer,
             efficient: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,
-        };
-        if let Some(mut carrier) = carrier::hub(model, &params) {
-            carrier.set_apart(self.apart.members());
-            let rtt = here.rtt;
-            let datagram = self.config.datagram();
-            let until = None;
-            let stage = Stage { model, secret, root, carrier, rtt, datagram, until };
-            self.stages.insert(epoch, stage);
         }
     }
 
@@ -384,6 +388,33 @@ impl Hub {
             multicast: !self.multicast.is_blocked(),
             apart: self.apart.members().clone(),
             decision: self.last.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::{FromMember, seal_member};
+    use crate::session::Security;
+    use crate::targets::Pattern;
+
+    #[test]
+    fn answers_are_assumed_as_long_as_they_are_on_the_wire() {
+        let key = Security::Key(b"a key of sixteen bytes or more".to_vec());
+        for security in [key, Security::InsecureOnPurpose] {
+            let mut config = Config::new(Pattern::RequestResponse, security);
+            config.assumed.payload = 300.0;
+            let seed = || Seed::reproducible(1);
+            let mut hub = Hub::new(config, PerformanceMap::shipped(), 3, &seed()).unwrap();
+            for length in [300, 80] {
+                let root = hub.stages[&0].root.clone();
+                let answer = FromMember::Answer(7, vec![5; length]);
+                let sealed = seal_member(&root, 0, 2, &answer);
+                assert_eq!(hub.params(root, 0, seed()).answer, sealed.len());
+                // Of the next round: the length of the last answer.
+                hub.answer = 80;
+            }
         }
     }
 }

@@ -72,8 +72,12 @@ impl Hub {
         self.messages.insert(number, outgoing);
         self.drop_oldest();
         let actions = self.switch.send_to(number, to);
-        if let Err(error) = self.perform(actions, now)
+        // During a change, members have different models. What one of them has taken must not be
+        // reported as rejected: the members of the other lack it.
+        let (is_sent, performed) = self.perform_all(actions, now);
+        if let Err(error) = performed
             && !self.change_after_rejection(&error, now)
+            && !is_sent
         {
             self.switch.forget(number);
             self.messages.remove(&number);
@@ -116,8 +120,17 @@ impl Hub {
         actions: Vec<Action>,
         now: Instant,
     ) -> Result<(), SessionError> {
+        self.perform_all(actions, now).1
+    }
+
+    /// Performs all actions; returns whether a model has taken a message, and the first error.
+    fn perform_all(
+        &mut self,
+        actions: Vec<Action>,
+        now: Instant,
+    ) -> (bool, Result<(), SessionError>) {
         let due = now + self.timeout();
-        let mut performed = Ok(());
+        let (mut is_sent, mut performed) = (false, Ok(()));
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
@@ -141,11 +154,12 @@ impl Hub {
                         until: outgoing.until,
                     };
                     let sent = stage.carrier.send(load, &members, now);
+                    is_sent |= sent.is_ok();
                     performed =
                         performed.and(sent.map_err(|why| SessionError::Refused(model, why)));
                 }
             }
         }
-        performed
+        (is_sent, performed)
     }
 }

@@ -7,6 +7,7 @@ use crate::platform::prelude::*;
 use crate::policy::Choice;
 use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};
+use crate::window::OVERTAKEN;
 use crate::{Instant, Span};
 
 /// Minimum number of round-trip samples before members are informed of a change.
@@ -110,9 +111,13 @@ impl Hub {
         }
     }
 
-    /// Drops the oldest messages above the limit: those without an answer or a deadline.
+    /// Drops the oldest messages above the limit: those without an answer or a deadline. Also those
+    /// that many newer ones have overtaken, for example because a member was away: members would
+    /// take them for duplicates, and confirm them without having received them.
     pub(super) fn drop_oldest(&mut self) {
-        while self.messages.len() > MAX_MESSAGES
+        let is_overtaken = |number: &MessageId| self.next - number > OVERTAKEN;
+        while (self.messages.len() > MAX_MESSAGES
+            || self.messages.keys().next().is_some_and(is_overtaken))
             && let Some((number, _)) = self.messages.pop_first()
         {
             let lacking = self.switch.forget(number);

@@ -1,12 +1,12 @@
 //! Invitations of the hub: joining a session and its epochs.
 
-use super::{Joined, Member, MemberEvent, Stage, WINDOW};
+use super::{Joined, Member, MemberEvent, Stage};
 use crate::Instant;
 use crate::carrier::{self, Params};
 use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::Welcome;
 use crate::keys::Root;
-use crate::window::Window;
+use crate::window::{self, Window};
 use alloc::collections::BTreeMap;
 
 impl Member {
@@ -106,7 +106,7 @@ impl Member {
                 epoch: invitation.epoch,
                 stages: BTreeMap::new(),
                 probes: 0,
-                window: Window::new(WINDOW),
+                window: Window::new(window::MESSAGES),
                 newest: invitation.next,
                 open: BTreeMap::new(),
             });

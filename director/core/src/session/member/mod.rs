@@ -51,8 +51,6 @@ pub enum MemberEvent {
 
 /// Number of answers kept for retransmission: as many as a hub has open messages.
 const ANSWERS: usize = 1_024;
-/// Size of the replay window, in messages: 16 times as many as a hub has open.
-const WINDOW: usize = 1 << 14;
 
 /// A former model is removed after this idle time.
 const LEFT: Span = Span::from_s(30);
@@ -140,6 +138,15 @@ impl Member {
         self
     }
 
+    /// Reports to the hub after each interval in which nothing was sent, so that a NAT keeps its
+    /// binding; if the hub does not answer several reports, the member begins a handshake. Intervals
+    /// below 15 s count as 15 s (RFC 8085, 3.5).
+    #[must_use]
+    pub fn with_keep_alive(mut self, interval: Span) -> Self {
+        self.reports = Reports::with_keep_alive(interval);
+        self
+    }
+
     /// Handles a datagram from the hub or the group, or a frame of an external stack.
     pub fn receive(&mut self, datagram: &[u8], now: Instant) {
         // A hub that does not answer may have other keys than this member.
@@ -158,7 +165,9 @@ impl Member {
             return;
         }
         if let Some(frame) = Lane::frame(datagram) {
-            self.uplink.receive(frame, now);
+            if self.uplink.receive(frame, now) {
+                self.reports.record_arrival();
+            }
             self.take_outcomes();
             return;
         }
@@ -204,6 +213,7 @@ impl Member {
         // Only after the seal was checked: the newest number restores the high bits of all that
         // follow.
         joined.newest = joined.newest.max(number);
+        self.reports.record_arrival();
         if joined.window.insert(number) {
             let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
             joined.open.insert(number, received);
@@ -247,6 +257,14 @@ impl Member {
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        let (datagram, wake) = self.next_datagram(now);
+        if datagram.is_some() {
+            self.reports.record_sent(now);
+        }
+        (datagram, wake)
+    }
+
+    fn next_datagram(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         if let Some(control) = self.control.pop_front() {
             return (Some(control), Some(now));
         }

@@ -1,10 +1,13 @@
-//! Reports of a member whose hub did not know its address: so the hub keeps its place, a NAT its
-//! binding, and the member learns that the hub has restarted or lost its keys.
+//! Reports of a member whose hub did not know its address, or that keeps the binding of a NAT: so
+//! the hub keeps its place, the NAT its binding, and the member learns that the hub has restarted or
+//! lost its keys.
 
 use crate::{Instant, Span};
 
 /// Time between reports: UDP bindings of NATs last for 30 s or more in practice (RFC 8085, 3.5).
 const EVERY: Span = Span::from_s(30);
+/// Minimum of a configured time (RFC 8085, 3.5).
+const MIN_KEEP_ALIVE: Span = Span::from_s(15);
 /// Time to the second report if the first has no answer; doubled each time.
 const AGAIN: Span = Span::from_s(1);
 /// Reports without an answer after which the member begins a handshake.
@@ -13,24 +16,61 @@ const UNANSWERED: u32 = 3;
 /// When to report.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// Time of the next report; `None` if the hub wants none.
+    /// Time of the next report; `None` if there is none.
     at: Option<Instant>,
     /// Reports since the last sign of the hub.
     unanswered: u32,
+    /// Configured time without a datagram to the hub after which the member reports.
+    keep_alive: Option<Span>,
+    /// Whether the hub expects reports, whatever else the member sends.
+    expected: bool,
+    /// Whether the hub has sent something since the last datagram to it.
+    heard: bool,
 }
 
 impl Reports {
-    /// The member has joined with new keys. The first report also tells a hub that has not
-    /// received that the member is ready.
-    pub fn begin(&mut self, enabled: bool, now: Instant) {
-        *self = Self { at: enabled.then_some(now + AGAIN), unanswered: 0 };
+    /// Without a session, with this keep-alive.
+    pub fn with_keep_alive(interval: Span) -> Self {
+        Self { keep_alive: Some(interval.max(MIN_KEEP_ALIVE)), ..Self::default() }
     }
 
-    /// The hub has sent something under the keys of the handshake.
+    /// The member has joined with new keys. If the hub expects reports, the first one also tells a
+    /// hub that has not received that the member is ready.
+    pub fn begin(&mut self, expected: bool, now: Instant) {
+        let first = if expected { Some(AGAIN) } else { self.keep_alive };
+        let at = first.map(|first| now + first);
+        *self = Self { at, expected, keep_alive: self.keep_alive, ..Self::default() };
+    }
+
+    /// Time between reports.
+    fn every(&self) -> Span {
+        match self.keep_alive {
+            Some(interval) if self.expected => interval.min(EVERY),
+            Some(interval) => interval,
+            None => EVERY,
+        }
+    }
+
+    /// The hub has sent an invitation under the keys of the handshake.
     pub fn record_answer(&mut self, now: Instant) {
+        self.heard = true;
         // The first invitation is not the answer to a report.
         if self.unanswered > 0 {
-            (self.at, self.unanswered) = (self.at.map(|_| now + EVERY), 0);
+            (self.at, self.unanswered) = (self.at.map(|_| now + self.every()), 0);
+        }
+    }
+
+    /// The hub has sent something else under its keys.
+    pub fn record_arrival(&mut self) {
+        self.heard = true;
+    }
+
+    /// The member sends something to the hub: no report is needed for a while, unless the hub is
+    /// silent.
+    pub fn record_sent(&mut self, now: Instant) {
+        if self.heard && !self.expected && self.unanswered == 0 {
+            self.at = self.at.map(|_| now + self.every());
+            self.heard = false;
         }
     }
 
@@ -48,7 +88,7 @@ impl Reports {
     pub fn is_due(&mut self, now: Instant) -> bool {
         let due = self.at.is_some_and(|at| at <= now);
         if due {
-            self.at = Some(now + (AGAIN * (1 << self.unanswered.min(5))).min(EVERY));
+            self.at = Some(now + (AGAIN * (1 << self.unanswered.min(5))).min(self.every()));
             self.unanswered += 1;
         }
         due
@@ -82,5 +122,55 @@ mod tests {
             reports.is_lost()
         });
         assert_eq!(lost, Some(128), "121, 122, 124, 128");
+    }
+
+    #[test]
+    fn a_keep_alive_is_due_when_nothing_was_sent_to_a_hub_that_sends() {
+        // The interval in s, and the times of reports: the member sends until 100 s, and the hub
+        // sends until `silent`.
+        for (interval, silent, expected) in [
+            (20, 300, vec![120, 140, 160, 180]),
+            // Of the member's datagrams to a silent hub none counts.
+            (20, 50, vec![69, 70, 72, 76, 84, 100, 120, 140, 160, 180]),
+            // Below the minimum of RFC 8085.
+            (1, 300, vec![115, 130, 145, 160, 175, 190]),
+        ] {
+            let mut reports = Reports::with_keep_alive(Span::from_s(interval));
+            assert!(!reports.is_due(Instant::NEVER), "without a session");
+            reports.begin(false, Instant::START);
+            let mut sent = Vec::new();
+            for s in 0..200 {
+                let due = reports.is_due(at(s));
+                sent.extend(due.then_some(s));
+                if due && s < silent {
+                    reports.record_answer(at(s));
+                }
+                if s < silent.min(101) {
+                    reports.record_arrival();
+                }
+                if due || s <= 100 {
+                    reports.record_sent(at(s));
+                }
+            }
+            assert_eq!(sent, expected, "{interval} s, silent from {silent} s");
+        }
+    }
+
+    #[test]
+    fn a_hub_that_expects_reports_gets_them_whatever_else_is_sent() {
+        for (keep_alive, count) in [(15, 7), (60, 4)] {
+            let mut reports = Reports::with_keep_alive(Span::from_s(keep_alive));
+            reports.begin(true, Instant::START);
+            let sent = (0..100).filter(|s| {
+                reports.record_arrival();
+                reports.record_sent(at(*s));
+                let due = reports.is_due(at(*s));
+                if due {
+                    reports.record_answer(at(*s));
+                }
+                due
+            });
+            assert_eq!(sent.count(), count, "{keep_alive}");
+        }
     }
 }
