@@ -128,7 +128,8 @@ impl LinkPipe {
         self.random || self.has_timetable || self.replay.is_some()
     }
 
-    /// Counts the frames of flows from the start, since settings will change.
+    /// Counts the frames of flows from the start: settings will change, or the channel decides by
+    /// the positions of frames.
     pub fn expect_changes(&mut self) {
         self.has_timetable = true;
         self.settle();
@@ -263,8 +264,16 @@ impl LinkPipe {
         match cause {
             Cause::Lost => self.record.totals.lost += 1,
             Cause::Overflow => self.record.totals.overflow += 1,
+            Cause::WeakSignal => self.record.totals.weak_signal += 1,
             _ => self.record.totals.denied += 1,
         }
+    }
+
+    /// Counts a frame of `len` bytes for several nodes that did not reach this one.
+    pub fn missed(&mut self, len: usize, cause: Cause) {
+        self.record.totals.frames += 1;
+        self.record.totals.bytes += len as u64;
+        self.stopped(cause);
     }
 
     /// See [`crate::Link::admit`].
