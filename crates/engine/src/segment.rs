@@ -315,3 +315,7 @@ mod tests;
 #[cfg(test)]
 #[path = "segment/attach_tests.rs"]
 mod attach_tests;
+
+#[cfg(test)]
+#[path = "segment/reception_tests.rs"]
+mod reception_tests;

@@ -68,6 +68,17 @@ impl Plan {
                 "`{name}` runs the services of its network, which has only one such node"
             ));
         }
+        let by_distance = |link: &&PlannedLink| {
+            let network = self.network(&link.network);
+            network.is_some_and(|network| self.reception(network).is_some())
+        };
+        if let Some(link) = original.links.iter().find(by_distance) {
+            return Err(format!(
+                "`{name}` is attached to `{}`, where the loss between nodes depends on their \
+                 positions or a table, and a clone is in neither",
+                link.network
+            ));
+        }
         // netem is configured with the nodes, when impairments begin (decisions 16 and 27).
         let by_netem = |link: &&PlannedLink| {
             self.network(&link.network).is_some_and(|own| own.backend == Backend::Netem)

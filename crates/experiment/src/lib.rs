@@ -40,6 +40,7 @@ mod placeholders;
 mod plan;
 mod plan_links_text;
 mod plan_machine_text;
+mod plan_reception_text;
 mod plan_routes_text;
 mod plan_text;
 mod problem;

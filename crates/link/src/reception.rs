@@ -16,7 +16,7 @@ const SENSITIVITY_SNR_DB: f64 = 0.403_499;
 const LEAST_SUCCESS: f64 = 1e-6;
 
 /// Where a node is in the plane.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(from = "[Distance; 2]", into = "[Distance; 2]")]
 pub struct NodePosition {
     /// First coordinate.
@@ -276,7 +276,9 @@ mod tests {
     #[test]
     fn the_bit_error_rate_is_the_standards() {
         // The sum with binomial coefficients, computed elsewhere.
-        for (snr, expected) in [(0.5, 1.658805005e-02), (1.0, 1.615266879e-04), (2.0, 8.200059820e-09)] {
+        for (snr, expected) in
+            [(0.5, 1.658805005e-02), (1.0, 1.615266879e-04), (2.0, 8.200059820e-09)]
+        {
             assert!((bit_error(snr) / expected - 1.0).abs() < 1e-6, "{snr}: {}", bit_error(snr));
         }
         // Without a signal, every symbol is guessed: 15/16 are wrong, 8/15 of their bits.
@@ -285,7 +287,7 @@ mod tests {
 
     #[test]
     fn at_the_sensitivity_one_frame_of_20_bytes_in_a_hundred_is_lost() {
-        // 84.95 m: 40.2 + 30 log10(d) = 85.
+        // 31.1 m: 40.2 + 30 log10(d) = 85.
         let metres = 10f64.powf((85.0 - 40.2) / 30.0);
         for (factor, len, least, most) in [
             (1.0, 20, 0.0099, 0.0101),
@@ -307,12 +309,14 @@ mod tests {
         // 50 m: -91.2 dBm.
         let positions = [place(0.0, 0.0), place(50.0, 0.0)];
         for (level, hears) in [("-91.1 dBm", false), ("-91.2 dBm", true), ("-95 dBm", true)] {
-            let model = PathLoss { carrier_sense: Some(level.parse().unwrap()), ..PathLoss::default() };
+            let model =
+                PathLoss { carrier_sense: Some(level.parse().unwrap()), ..PathLoss::default() };
             let reception = Reception::by_distance(&model, &positions);
             assert_eq!(reception.hears(0, 1), hears, "{level}");
             assert!(reception.hears(0, 0) && reception.success(0, 1, 20) < 1e-3);
         }
-        let near = Reception::by_distance(&PathLoss::default(), &[place(0.0, 0.0), place(30.0, 0.0)]);
+        let near =
+            Reception::by_distance(&PathLoss::default(), &[place(0.0, 0.0), place(30.0, 0.0)]);
         assert!(near.hears(0, 1) && near.hears(1, 0));
     }
 
@@ -343,7 +347,10 @@ mod tests {
         assert!(wrong(|model| model.exponent = 11.0).contains("`exponent` is 11"));
         assert!(wrong(|model| model.exponent = f64::NAN).contains("`exponent` is NaN"));
         let text = wrong(|model| model.transmit_power = "-50 dBm".parse().unwrap());
-        assert!(text.starts_with("-50 dBm less 40.2 dB is below the sensitivity of -85 dBm"), "{text}");
+        assert!(
+            text.starts_with("-50 dBm less 40.2 dB is below the sensitivity of -85 dBm"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::csma::Usage;
-use crate::shared_medium::SharedMedium;
 use crate::reception::Reception;
+use crate::shared_medium::SharedMedium;
 use crate::step::TransitFrame;
 use crate::{Direction, Link, LinkPipe};
 use units::{Draw, Instant};

@@ -102,7 +102,11 @@ impl Frequency {
 }
 
 /// Writes `value` in the largest unit that gives at least 1.
-pub(crate) fn write_real(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
+pub(crate) fn write_real(
+    f: &mut fmt::Formatter<'_>,
+    value: f64,
+    units: &[(&str, f64)],
+) -> fmt::Result {
     // The tolerance is for factors such as 1e-3, which are not exact in binary.
     let fits = |factor: f64| value >= factor * (1.0 - 1e-12);
     let (unit, factor) = units.iter().rev().find(|(_, factor)| fits(*factor)).unwrap_or(&units[0]);

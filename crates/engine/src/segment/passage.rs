@@ -6,7 +6,8 @@ use crate::in_flight::Spot;
 use crate::spec::Delivery;
 use crate::switch::Queries;
 use link::{
-    Cause, ChannelEvent, Decided, Direction, Frame, Heard, Recorded, StampedFrame, Step, TransitFrame,
+    Cause, ChannelEvent, Decided, Direction, Frame, Heard, Recorded, StampedFrame, Step,
+    TransitFrame,
 };
 use std::rc::Rc;
 use units::Instant;

@@ -13,11 +13,12 @@ use crate::resolve::directions::{channel_wait, directions};
 use crate::resolve::members::Members;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::reception::Radio;
 use crate::resolve::subnets::{self, Subnets};
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
-use link::StatesSpec;
+use link::{PairLoss, StatesSpec};
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
@@ -46,6 +47,7 @@ pub(super) struct Resolved<'f> {
     timetable: Vec<PlannedChange>,
     members: Members<'f>,
     pub(super) services: PlannedServices,
+    pair_losses: Vec<PairLoss<String>>,
 }
 
 /// The planned links of a group.
@@ -99,6 +101,7 @@ impl<'f> Networks<'f> {
             source_addresses: network.source_addresses,
             query_interval: network.query_interval,
             timetable: network.timetable.clone(),
+            pair_losses: network.pair_losses.clone(),
         });
         planned.collect()
     }
@@ -272,6 +275,13 @@ fn resolve<'f>(
         (group, Planned { up, down, states, profile })
     });
     let links = links.collect();
+    let pair_losses = match placed {
+        Some(At { value: Channel::Csma(csma), place }) => {
+            let radio = Radio { name, place: *place, members: &members, nodes, services };
+            radio.pair_losses(csma, base, sink)
+        }
+        _ => Vec::new(),
+    };
     let channel = channel.cloned();
     Some(Resolved {
         name,
@@ -289,6 +299,7 @@ fn resolve<'f>(
         timetable,
         members,
         services,
+        pair_losses,
     })
 }
 

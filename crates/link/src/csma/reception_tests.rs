@@ -99,8 +99,7 @@ fn hidden_senders_at_random_times_collide_as_often_as_renewal_theory_gives() {
 #[test]
 fn stations_that_all_hear_each_other_are_the_channel_without_distance() {
     for spec in [CsmaSpec::default(), unacknowledged()] {
-        let links: Vec<[usize; 2]> =
-            (0..5).flat_map(|a| (a + 1..6).map(move |b| [a, b])).collect();
+        let links: Vec<[usize; 2]> = (0..5).flat_map(|a| (a + 1..6).map(move |b| [a, b])).collect();
         let (ended, csma) = saturated(&spec, pairs(6, &links), &[5; 5], 10);
         let mut plain = Csma::new(&spec, 6, draw(21));
         (0..5).for_each(|link| plain.ready(link, FRAME, at(link as u64 * 1_234_567)));
@@ -139,7 +138,8 @@ fn a_hidden_station_hears_the_acknowledgement_of_the_receiver() {
     // 1 senses while 2 acknowledges the frame of 0, which 1 does not hear: without backoff it sends
     // unless its CCA overlaps the acknowledgement of 352 us, 192 us behind the frame.
     let frame_ends = 320_000 + FRAME_NS;
-    for (begins, waits) in [(192_000 - 128_001, false), (192_000, true), (192_000 + 351_999, true)] {
+    for (begins, waits) in [(192_000 - 128_001, false), (192_000, true), (192_000 + 351_999, true)]
+    {
         let spec = CsmaSpec { min_be: 0, ..CsmaSpec::default() };
         let mut csma = Csma::new(&spec, 3, draw(24));
         csma.set_reception(pairs(3, &[[0, 2], [1, 2]]));

@@ -134,7 +134,9 @@ impl CsmaSpec {
             ));
         }
         if self.path_loss.is_some() && self.pair_losses.is_some() {
-            return Err("`path_loss` and `pair_losses` exclude each other; remove one of them".into());
+            return Err(
+                "`path_loss` and `pair_losses` exclude each other; remove one of them".into()
+            );
         }
         self.path_loss.map_or(Ok(()), |path_loss| path_loss.check())
     }
