@@ -48,6 +48,7 @@ mod profile;
 mod program;
 mod program_check;
 mod program_metric;
+mod radio_schema;
 mod read;
 mod resolve;
 mod scalar;

@@ -4,8 +4,8 @@ use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Carried, Cell, Channel, CoapKeys, Cpu, Directions,
     Edge, EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect,
-    OutputKeys, Payload, Positions, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources,
-    Routes, ServiceKeys, Sweep, Tls, TlsFiles,
+    OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes,
+    ServiceKeys, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -26,9 +26,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
 use trace::Scheme;
-use units::{
-    Attenuation, Bytes, Charge, Current, Distance, PowerLevel, Rate, Ratio, Span, Voltage,
-};
+use units::{Attenuation, Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
 /// The JSON Schema (2020-12) of the experiment file.
 pub fn schema() -> Value {
@@ -257,29 +255,6 @@ impl Describe for Cpu {
     fn describe(_: &mut SchemaGenerator) -> Schema {
         let pattern = r"^\s*\+?[0-9.]+\s*((Hz|kHz|MHz|GHz)\s*|%\s* of .+)$";
         json_schema!({ "type": "string", "pattern": pattern, "examples": ["200 MHz", "5 % of esp32"] })
-    }
-}
-
-/// Quantities that may be negative.
-macro_rules! signed_quantities {
-    ($($kind:ty: $units:literal, $example:literal),*) => {$(
-        impl Describe for $kind {
-            fn describe(_: &mut SchemaGenerator) -> Schema {
-                let pattern = concat!(r"^\s*[-+]?[0-9.]+([eE][+-]?[0-9]+)?\s*(", $units, r")\s*$");
-                json_schema!({ "type": "string", "pattern": pattern, "examples": [$example] })
-            }
-        }
-    )*};
-}
-signed_quantities!(PowerLevel: "dBm", "-85 dBm", Distance: "m|km", "30 m");
-
-impl Describe for Positions {
-    fn describe(generator: &mut SchemaGenerator) -> Schema {
-        let axis = generator.subschema_for::<Axis>();
-        let coordinate = json_schema!({ "anyOf": [Distance::describe(generator), axis] });
-        let one =
-            json_schema!({ "type": "array", "items": coordinate, "minItems": 2, "maxItems": 2 });
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
     }
 }
 

@@ -4,6 +4,13 @@ use super::{Plan, PlannedNetwork, PlannedNode};
 use link::{Channel, NodePosition, PairLoss, Reception};
 use std::collections::HashMap;
 
+impl PlannedNetwork {
+    /// Whether the loss between its nodes depends on their distance or on a table.
+    pub fn has_reception(&self) -> bool {
+        matches!(&self.channel, Channel::Csma(csma) if csma.has_reception())
+    }
+}
+
 impl Plan {
     /// The nodes on a network, in the order of its endpoints.
     pub fn members<'p>(

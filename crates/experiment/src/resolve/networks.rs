@@ -261,20 +261,7 @@ fn resolve<'f>(
     }
     let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
-    // Problems with files were reported at the links before.
-    let discard = &mut Sink::default();
-    let mut way = |way: Option<&Impairment>| {
-        way.map(|impairment| impairment.resolve(base, discard)).unwrap_or_default()
-    };
-    let links = links.into_iter().flat_map(Named::iter);
-    let links = links.map(|(group, _, link)| {
-        let states = link.states.as_ref().map(|at| at.value.0.clone());
-        let profile = link.profile.as_ref().and_then(|at| LinkProfile::find(&at.value, base).ok());
-        let profile = profile.map(|profile| PlannedProfile::of(&profile));
-        let (up, down) = (way(link.up.as_ref()), way(link.down.as_ref()));
-        (group, Planned { up, down, states, profile })
-    });
-    let links = links.collect();
+    let links = planned_links(links, base);
     let pair_losses = match placed {
         Some(At { value: Channel::Csma(csma), place }) => {
             let radio = Radio { name, place: *place, members: &members, nodes, services };
@@ -301,6 +288,23 @@ fn resolve<'f>(
         services,
         pair_losses,
     })
+}
+
+/// The links of groups and nodes by name. Problems with files were reported at the links before.
+fn planned_links<'f>(links: Option<&'f Named<Link>>, base: &Path) -> Vec<(&'f str, Planned)> {
+    let discard = &mut Sink::default();
+    let mut way = |way: Option<&Impairment>| {
+        way.map(|impairment| impairment.resolve(base, discard)).unwrap_or_default()
+    };
+    let links = links.into_iter().flat_map(Named::iter);
+    let links = links.map(|(group, _, link)| {
+        let states = link.states.as_ref().map(|at| at.value.0.clone());
+        let profile = link.profile.as_ref().and_then(|at| LinkProfile::find(&at.value, base).ok());
+        let profile = profile.map(|profile| PlannedProfile::of(&profile));
+        let (up, down) = (way(link.up.as_ref()), way(link.down.as_ref()));
+        (group, Planned { up, down, states, profile })
+    });
+    links.collect()
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {

@@ -12,6 +12,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use units::Ratio;
 
+/// Maximum number of nodes of a radio channel: the conditions between all pairs take 40 MB.
+const MAX_STATIONS: u64 = 1_000;
 /// A line of a table, to show in errors.
 const EXAMPLE: &str = "write lines such as `meter-1,gateway,5 %`: sender, receiver, loss";
 
@@ -35,6 +37,14 @@ impl Radio<'_, '_> {
         sink: &mut Sink,
     ) -> Vec<PairLoss<String>> {
         if !csma.has_reception() {
+            return Vec::new();
+        }
+        if self.members.size > MAX_STATIONS {
+            let text = format!("`{}` has {} nodes", self.name, self.members.size);
+            let label = format!(
+                "a network with `path_loss` or `pair_losses` can have {MAX_STATIONS}; use several networks"
+            );
+            sink.add(Problem::new(text).at(self.place).label(label));
             return Vec::new();
         }
         if self.services.any() {
