@@ -163,3 +163,19 @@ fn an_endpoint_without_a_place_hears_no_other() {
     assert_eq!(drain(&mut radio), [(1, 80, 1)]);
     assert_eq!(radio.totals()[2][0].weak_signal, 1);
 }
+
+#[test]
+fn a_duplicate_has_a_separate_fate() {
+    const FRAMES: u16 = 2_000;
+    let mut radio = radio(2, &[(0, 1, "50 %")], unacknowledged(), r#"{"duplicate": "100 %"}"#);
+    for number in 0..FRAMES {
+        radio.send(0, &frame(0, to(1), 80, number), instant(u64::from(number) * 50 * MS));
+    }
+    let mut copies = [0u32; 3];
+    let received = drain(&mut radio);
+    for number in 0..FRAMES {
+        copies[received.iter().filter(|(.., found)| *found == number).count()] += 1;
+    }
+    // None, one, or both of two independent copies: 1/4, 1/2, 1/4, with four standard deviations.
+    assert!((422..=578).contains(&copies[0]) && (422..=578).contains(&copies[2]), "{copies:?}");
+}
