@@ -3,9 +3,10 @@
 use crate::change::Change;
 use crate::in_flight::{Due, InFlight, Spot};
 use crate::in_flight_queue::InFlightQueue;
-use link::{Direction, StampedFrame, TransitFrame};
+use link::{Direction, Heard, StampedFrame, TransitFrame};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 use units::Instant;
 
 /// An event in a segment.
@@ -13,6 +14,9 @@ use units::Instant;
 pub(crate) enum Event {
     /// A frame reaches the end of a link's direction, or waits there for a slot.
     Frame(StampedFrame, Spot),
+    /// A frame that only some of the stations of a channel received reaches the end of a link's
+    /// uplink, or waits there for a slot.
+    Heard(u32, Box<HeardFrame>),
     /// A frame contends for the channel.
     Offer(u32, Direction, Box<TransitFrame>),
     /// A pipe can send its next queued frame.
@@ -23,6 +27,15 @@ pub(crate) enum Event {
     Change(Box<Change>),
     /// The switch sends multicast membership queries.
     Query,
+}
+
+/// A frame, and who received it.
+#[derive(Debug)]
+pub(crate) struct HeardFrame {
+    pub frame: StampedFrame,
+    pub heard: Rc<Heard>,
+    /// Whether it waits for a slot.
+    pub gathers: bool,
 }
 
 /// An event other than a frame in flight.

@@ -28,6 +28,8 @@ pub struct Segment {
     links: Vec<Link>,
     /// Up, then down.
     channels: [Option<SharedChannel>; 2],
+    /// See [`SegmentSpec::reception`].
+    has_reception: bool,
     seed: u64,
     /// See [`SegmentSpec::prefix`].
     prefix: usize,
@@ -65,6 +67,9 @@ impl Segment {
             let [up, down] = [configs.of(&end.up), configs.of(&end.down)];
             links.push(Link::new(up, down, end.states.clone(), seed, number));
         }
+        if spec.reception.is_some() {
+            links.iter_mut().for_each(|link| link[Direction::Up].expect_changes());
+        }
         for (_, change) in &spec.timetable {
             let Change::Set { links: changing, .. } = change else { continue };
             for (link, direction) in changing {
@@ -76,7 +81,8 @@ impl Segment {
         }
         Self {
             switch,
-            channels: SharedChannel::of(&spec.channel, &links, seed),
+            channels: SharedChannel::of(&spec.channel, spec.reception.clone(), &links, seed),
+            has_reception: spec.reception.is_some(),
             links,
             seed,
             prefix: spec.prefix,
@@ -309,3 +315,7 @@ mod tests;
 #[cfg(test)]
 #[path = "segment/attach_tests.rs"]
 mod attach_tests;
+
+#[cfg(test)]
+#[path = "segment/reception_tests.rs"]
+mod reception_tests;

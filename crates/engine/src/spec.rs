@@ -1,7 +1,7 @@
 //! Specification of a segment, and its output types.
 
 use crate::change::Change;
-use link::{Cause, Channel, Direction, Frame, Impairment, Replay, StatesSpec};
+use link::{Cause, Channel, Direction, Frame, Impairment, Reception, Replay, StatesSpec};
 use units::{Instant, Span};
 
 /// One attachment to a segment, with its settings in each direction.
@@ -23,6 +23,8 @@ pub struct Endpoint {
 pub struct SegmentSpec {
     /// How the members share its capacity.
     pub channel: Channel,
+    /// Which endpoints hear each other on a channel with contention; `None`: all do.
+    pub reception: Option<Reception>,
     /// The members; their position is their index everywhere.
     pub endpoints: Vec<Endpoint>,
     /// Seed of all random numbers.
@@ -50,6 +52,7 @@ impl SegmentSpec {
     pub fn switch(seed: u64) -> Self {
         Self {
             channel: Channel::Switch,
+            reception: None,
             endpoints: Vec::new(),
             seed,
             impaired: false,

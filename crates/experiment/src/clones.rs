@@ -68,6 +68,17 @@ impl Plan {
                 "`{name}` runs the services of its network, which has only one such node"
             ));
         }
+        let by_distance = |link: &&PlannedLink| {
+            let network = self.network(&link.network);
+            network.is_some_and(PlannedNetwork::has_reception)
+        };
+        if let Some(link) = original.links.iter().find(by_distance) {
+            return Err(format!(
+                "`{name}` is attached to `{}`, where the loss between nodes depends on their \
+                 positions or a table, and a clone is in neither",
+                link.network
+            ));
+        }
         // netem is configured with the nodes, when impairments begin (decisions 16 and 27).
         let by_netem = |link: &&PlannedLink| {
             self.network(&link.network).is_some_and(|own| own.backend == Backend::Netem)
@@ -167,7 +178,8 @@ mod tests {
 
     fn plan(networks: &str) -> crate::Plan {
         let text = format!(
-            "experiment: clones\nnodes:\n  server: {{run: [sleep, '9']}}\n  meter: {{count: 3}}\n  meter-5: {{}}\n\
+            "experiment: clones\nnodes:\n  server: {{run: [sleep, '9'], position: [0 m, 0 m]}}\n  meter: {{count: 3, position: \
+             [[1 m, 0 m], [2 m, 0 m], [3 m, 0 m]]}}\n  meter-5: {{position: [4 m, 0 m]}}\n\
              networks:\n  lan: {{attach: [server, meter, meter-5], {networks}}}\nduration: 1 s\n"
         );
         let dir = tempfile::tempdir().unwrap();
@@ -202,6 +214,8 @@ mod tests {
         let served = plan("subnet: 10.1.0.0/24, dns: true");
         let services = served.nodes.len() - 1;
         assert!(served.clones(services, 1, 99).unwrap_err().contains("services"));
+        let radio = plan("subnet: 10.1.0.0/24, channel: {csma: {path_loss: {}}}");
+        assert!(radio.clones(1, 1, 99).unwrap_err().contains("a clone is in neither"));
         let netem = plan("subnet: 10.1.0.0/24, backend: netem");
         assert!(netem.clones(1, 1, 99).unwrap_err().contains("backend: netem"));
         assert!(netem.clones(99, 1, 99).is_err());

@@ -4,6 +4,7 @@ mod dhcp;
 mod machine;
 mod network;
 mod node;
+mod reception;
 mod route;
 mod way;
 

@@ -8,6 +8,7 @@ use crate::plan::{
 };
 use crate::plan_links_text::write_links;
 use crate::plan_machine_text::write_programs;
+use crate::plan_reception_text::write_reception;
 use crate::plan_routes_text::write_routes;
 use link::time_text as time;
 use record::{Connection, ExchangeProtocol, InteractionPattern};
@@ -40,6 +41,7 @@ impl fmt::Display for Plan {
             for nodes in &groups {
                 write_links(f, name, nodes)?;
             }
+            write_reception(f, self, network)?;
             network.timetable.iter().try_for_each(|change| write_change(f, change))?;
         }
         for (number, workload) in self.workloads.iter().enumerate() {

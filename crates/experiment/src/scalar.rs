@@ -7,7 +7,7 @@ use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
 use link::{Limit, SignedBytes};
 use serde_json::Value;
-use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
+use units::{Bytes, Charge, Current, Distance, Rate, Ratio, Span, Voltage};
 
 /// Text of a scalar; anything else is reported as not being `what`.
 fn text<'n>(node: &'n Node, what: &str, sink: &mut Sink) -> Option<&'n str> {
@@ -114,7 +114,8 @@ quantities!(
     Ratio: "a share such as `30 %`",
     Current: "a current such as `4.6 mA`",
     Voltage: "a voltage such as `3.3 V`",
-    Charge: "a charge such as `220 mAh`"
+    Charge: "a charge such as `220 mAh`",
+    Distance: "a distance such as `30 m`"
 );
 
 /// A frequency of events, such as `100/s`.

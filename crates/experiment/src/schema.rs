@@ -27,7 +27,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
 use trace::Scheme;
-use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
+use units::{Attenuation, Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
 /// The JSON Schema (2020-12) of the experiment file.
 pub fn schema() -> Value {
@@ -84,7 +84,8 @@ quantities!(
     Ratio: "%", "30 %",
     Current: "nA|uA|mA|A", "4.6 mA",
     Voltage: "mV|V", "3.3 V",
-    Charge: "mAh|Ah", "220 mAh"
+    Charge: "mAh|Ah", "220 mAh",
+    Attenuation: "dB", "40.2 dB"
 );
 
 /// One of a few words.

@@ -5,6 +5,7 @@ use crate::step::{Cause, TransitFrame};
 use crate::{CsmaSpec, Impairment, Serialiser};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use units::{Bytes, Draw, Instant, Rate};
 
 /// How the members of a network share its capacity.
@@ -31,12 +32,33 @@ pub enum Channel {
 /// An event from a shared channel.
 #[derive(Debug)]
 pub enum ChannelEvent {
-    /// A frame of this link has left at this time.
-    Left(usize, TransitFrame, Instant),
+    /// A frame of this link has left at this time. Only these links' stations received it;
+    /// without a list, all did.
+    Left(usize, TransitFrame, Instant, Option<Rc<Heard>>),
     /// A frame of this link is dropped.
     Drop(usize, Cause),
     /// Call [`crate::SharedChannel::turn`] at this time.
     Turn(Instant),
+}
+
+/// The links whose stations received a frame, and those where it collided.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Received it.
+    pub received: Vec<usize>,
+    /// Would have received it without a collision, or might have.
+    pub collided: Vec<usize>,
+}
+
+impl Heard {
+    /// Why the station of `link` did not receive the frame; `None`: it did.
+    pub fn missed(&self, link: usize) -> Option<Cause> {
+        match self.received.contains(&link) {
+            true => None,
+            false if self.collided.contains(&link) => Some(Cause::Denied),
+            false => Some(Cause::WeakSignal),
+        }
+    }
 }
 
 /// One sender for all links in one direction.
@@ -139,7 +161,7 @@ impl SharedLink {
         let len = frame.frame.len();
         let left = self.sender.send(self.configs[link].transmission.framing.on_wire(len), now);
         (self.busy_until, self.sending) = (left, (link, len));
-        events.push(ChannelEvent::Left(link, frame, left));
+        events.push(ChannelEvent::Left(link, frame, left, None));
     }
 
     fn request_turn(&mut self, events: &mut Vec<ChannelEvent>) {

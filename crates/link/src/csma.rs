@@ -7,17 +7,26 @@
 //! each other. A CCA also fits into the gap between a frame and its acknowledgement; that
 //! transmission then collides with the acknowledgement.
 //!
-//! All nodes hear each other, at once and equally well: there are no hidden nodes and no
-//! capture effect, and all overlapping transmissions are destroyed. The model does not
+//! Without a [`Reception`], all nodes hear each other, at once and equally well: there are no
+//! hidden nodes, and all overlapping transmissions are destroyed. The model then does not
 //! identify the sender of the acknowledgement, which follows one turnaround after the
-//! frame. Only collisions destroy an acknowledgement.
+//! frame, and only collisions destroy an acknowledgement.
+//!
+//! With a [`Reception`], a sender senses only those that it hears, and a transmission collides
+//! at a receiver that hears another one or sends itself at the same time. The receiver sends
+//! the acknowledgement, which its hearers sense, and which can be lost.
+//!
+//! There is no capture effect: a strong transmission does not survive a weak one.
 //!
 //! Pure: takes times and random numbers, returns outcomes.
 
 use units::Instant;
 mod attempt;
+mod on_air;
 mod spec;
 
+#[cfg(test)]
+mod reception_tests;
 #[cfg(test)]
 mod saturation;
 #[cfg(test)]
@@ -27,9 +36,12 @@ pub use attempt::{Arrival, Attempt, Ending, Usage};
 pub use spec::CsmaSpec;
 
 use crate::carried::Carried;
+use crate::reception::Reception;
 use attempt::Frame;
+use on_air::{Air, OnAir};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use units::{Draw, Purpose, Span};
 
 /// Events, ordered within one instant. Intervals are half open: a CCA does not detect a
@@ -52,14 +64,6 @@ struct Link {
     free: Instant,
 }
 
-/// A transmission. A link has at most one: a frame or the acknowledgement of it.
-#[derive(Debug)]
-struct OnAir {
-    link: usize,
-    since: Instant,
-    collided: bool,
-}
-
 /// Time, kind, link. A link has at most one pending event, so no two are equal.
 type Event = Reverse<(Instant, Step, usize)>;
 
@@ -73,9 +77,7 @@ pub struct Csma {
     /// does not wake for them.
     silent: BinaryHeap<Event>,
     reporting: BinaryHeap<Event>,
-    on_air: Vec<OnAir>,
-    /// Start of the current idle period, while the channel is idle.
-    idle_since: Instant,
+    air: Air,
     clock: Instant,
     #[cfg(test)]
     trace: Vec<tests::Transmission>,
@@ -92,17 +94,23 @@ impl Csma {
             links: (0..links).map(|_| Link::default()).collect(),
             silent: BinaryHeap::new(),
             reporting: BinaryHeap::new(),
-            on_air: Vec::new(),
-            idle_since: Instant::START,
+            air: Air::new(links),
             clock: Instant::START,
             #[cfg(test)]
             trace: Vec::new(),
         }
     }
 
+    /// Sets which links' stations hear each other; without it, all do. Call it before the first
+    /// frame.
+    pub fn set_reception(&mut self, reception: Option<Arc<Reception>>) {
+        self.air.reception = reception;
+    }
+
     /// Adds a link, numbered after the others.
     pub fn attach(&mut self) {
         self.links.push(Link::default());
+        self.air.attach();
     }
 
     /// What the channel carries.
@@ -126,7 +134,17 @@ impl Csma {
     /// # Panics
     /// If `link` does not exist or already contends.
     pub fn ready(&mut self, link: usize, len: usize, now: Instant) {
-        self.contend(link, len, self.spec.acknowledge, now);
+        let frame = Frame { len, acknowledged: self.spec.acknowledge, ..Frame::default() };
+        self.contend(link, frame, now);
+    }
+
+    /// As [`Self::ready`], for a frame to the station of link `to`, which acknowledges it.
+    ///
+    /// # Panics
+    /// As [`Self::ready`].
+    pub fn ready_for(&mut self, link: usize, to: usize, len: usize, now: Instant) {
+        let acknowledged = self.spec.acknowledge;
+        self.contend(link, Frame { len, to: Some(to), acknowledged, ..Frame::default() }, now);
     }
 
     /// As [`Self::ready`], for a multicast or broadcast frame. Receivers do not acknowledge
@@ -135,7 +153,7 @@ impl Csma {
     /// # Panics
     /// As [`Self::ready`].
     pub fn ready_for_all(&mut self, link: usize, len: usize, now: Instant) {
-        self.contend(link, len, false, now);
+        self.contend(link, Frame { len, ..Frame::default() }, now);
     }
 
     /// Whether a frame of `link` contends.
@@ -163,12 +181,12 @@ impl Csma {
     }
 
     /// Advances to the next end of a frame's transmission, at most to `now`; call it until
-    /// it returns `None`. `received` is called for each frame that did not collide; it
-    /// returns `false` if the link loses the frame.
+    /// it returns `None`. `received` is called for each frame that did not collide, with a
+    /// [`Reception`] also for each such acknowledgement; it returns `false` if it is lost.
     pub fn step(
         &mut self,
         now: Instant,
-        received: &mut dyn FnMut(Arrival) -> bool,
+        received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
         loop {
             // The larger of two reversed events is the earlier; `None` is the smallest.
@@ -190,11 +208,10 @@ impl Csma {
                 }
                 Step::FrameEnds => self.on_frame_end(link, at, received),
                 Step::AckStarts => {
-                    self.enter(link, at);
-                    self.report_at(at + self.spec.ack_airtime(), Step::AckEnds, link);
+                    self.start_ack(link, at);
                     None
                 }
-                Step::AckEnds => self.on_ack_end(link, at),
+                Step::AckEnds => self.on_ack_end(link, at, received),
                 Step::AckMissed => self.retry(link, at),
             };
             if attempt.is_some() {
@@ -203,11 +220,11 @@ impl Csma {
         }
     }
 
-    fn contend(&mut self, link: usize, len: usize, acknowledged: bool, now: Instant) {
+    fn contend(&mut self, link: usize, frame: Frame, now: Instant) {
         let sender = &mut self.links[link];
         assert!(sender.frame.is_none(), "link {link} has a frame that contends");
         sender.usage.frames += 1;
-        sender.frame = Some(Frame { len, acknowledged, ..Frame::default() });
+        sender.frame = Some(frame);
         // Events up to `clock` are processed; one before it would come out of order.
         let from = now.max(sender.free).max(self.clock);
         self.back_off(link, from);
@@ -239,7 +256,7 @@ impl Csma {
 
     fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
         // A transmission that ended within the CCA was detected too.
-        if self.on_air.is_empty() && self.idle_since <= at - self.spec.cca {
+        if self.air.was_idle(link, at - self.spec.cca) {
             let starts = at + self.spec.turnaround;
             self.silent.push(Reverse((starts, Step::FrameStarts, link)));
             return None;
@@ -258,43 +275,46 @@ impl Csma {
     fn start(&mut self, link: usize, at: Instant) {
         let Some(frame) = &self.links[link].frame else { return };
         let ends = at + self.spec.airtime(frame.len);
+        self.air.start(link, frame.to, at);
         self.links[link].usage.transmissions += 1;
-        self.enter(link, at);
         self.report_at(ends, Step::FrameEnds, link);
     }
 
-    fn enter(&mut self, link: usize, at: Instant) {
-        self.on_air.iter_mut().for_each(|other| other.collided = true);
-        let collided = !self.on_air.is_empty();
-        self.on_air.push(OnAir { link, since: at, collided });
+    fn start_ack(&mut self, link: usize, at: Instant) {
+        let to = self.links[link].frame.as_ref().and_then(|frame| frame.to);
+        self.air.start_ack(link, to, at);
+        self.report_at(at + self.spec.ack_airtime(), Step::AckEnds, link);
     }
 
-    /// Ends the transmission of `link`; returns whether it collided.
-    fn leave(&mut self, link: usize, at: Instant) -> bool {
-        let Some(place) = self.on_air.iter().position(|on_air| on_air.link == link) else {
-            return true;
-        };
-        let OnAir { since, collided, .. } = self.on_air.swap_remove(place);
+    /// Ends the transmission of `link`, and counts it.
+    fn leave(&mut self, link: usize, at: Instant) -> Option<OnAir> {
+        let sent = self.air.leave(link, at)?;
         let usage = &mut self.links[link].usage;
-        usage.airtime += at - since;
-        usage.collisions += u64::from(collided);
-        self.idle_since = at;
+        usage.airtime += at - sent.since;
+        usage.collisions += u64::from(sent.collided());
         #[cfg(test)]
-        self.trace.push(tests::Transmission { link, since, until: at, collided });
-        collided
+        self.trace.push(tests::Transmission {
+            link,
+            since: sent.since,
+            until: at,
+            collided: sent.collided(),
+        });
+        Some(sent)
     }
 
     fn on_frame_end(
         &mut self,
         link: usize,
         at: Instant,
-        received: &mut dyn FnMut(Arrival) -> bool,
+        received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
-        let collided = self.leave(link, at);
+        let sent = self.leave(link, at)?;
         let frame = self.links[link].frame.as_mut()?;
-        let duplicate = frame.delivered.is_some();
-        let arrived =
-            !collided && received(Arrival { link, attempt: frame.attempt, at, duplicate });
+        let (collided, duplicate) = (sent.collided_for_all(), frame.delivered.is_some());
+        let clean = self.air.reception.as_ref().map(|_| sent.clean());
+        let stations = clean.as_deref();
+        let arrival = Arrival { link, attempt: frame.attempt, at, duplicate, stations, ack: false };
+        let arrived = !collided && received(arrival);
         frame.collided = collided;
         if arrived && !duplicate {
             frame.delivered = Some(at);
@@ -318,11 +338,19 @@ impl Csma {
         None
     }
 
-    fn on_ack_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        let collided = self.leave(link, at);
+    fn on_ack_end(
+        &mut self,
+        link: usize,
+        at: Instant,
+        received: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> Option<Attempt> {
+        let collided = self.leave(link, at)?.collided();
         let frame = self.links[link].frame.as_mut()?;
-        if collided {
-            frame.collided = true;
+        let (stations, attempt) = (Some(&[link][..]), frame.attempt);
+        let arrival = Arrival { link, attempt, at, duplicate: true, stations, ack: true };
+        let is_lost = !collided && self.air.reception.is_some() && !received(arrival);
+        if collided || is_lost {
+            frame.collided = collided;
             let took = self.spec.turnaround + self.spec.ack_airtime();
             // The wait counts from the end of the frame, which was this long ago.
             let missed = at + (self.spec.ack_wait - took);

@@ -1,5 +1,6 @@
 //! One direction of one link: decides what happens to each frame.
 
+mod counters;
 mod in_flight;
 mod radio;
 mod sending;
@@ -128,7 +129,8 @@ impl LinkPipe {
         self.random || self.has_timetable || self.replay.is_some()
     }
 
-    /// Counts the frames of flows from the start, since settings will change.
+    /// Counts the frames of flows from the start: settings will change, or the channel decides by
+    /// the positions of frames.
     pub fn expect_changes(&mut self) {
         self.has_timetable = true;
         self.settle();
@@ -247,26 +249,6 @@ impl LinkPipe {
         self.record.end_interval(&self.config, self.ramps.is_some(), now);
     }
 
-    /// Counts a delivered frame and its lateness.
-    pub fn released(&mut self, late: Span) {
-        self.record.totals.released += 1;
-        self.record.totals.late_sum += late;
-    }
-
-    /// Counts a received frame that does not belong to this link.
-    pub fn rejected(&mut self) {
-        self.record.totals.rejected += 1;
-    }
-
-    /// Counts a frame dropped on the channel behind this direction.
-    pub fn stopped(&mut self, cause: Cause) {
-        match cause {
-            Cause::Lost => self.record.totals.lost += 1,
-            Cause::Overflow => self.record.totals.overflow += 1,
-            _ => self.record.totals.denied += 1,
-        }
-    }
-
     /// See [`crate::Link::admit`].
     pub(crate) fn admit(
         &mut self,
@@ -285,7 +267,8 @@ impl LinkPipe {
         let place = position.number();
         let copy = decision.duplicated.then(|| {
             let decision = self.decisions.decide_copy(&self.config, position);
-            TransitFrame { frame: frame.clone(), arrived, place, decision }
+            // Queues and channels draw for a duplicate separately, too.
+            TransitFrame { frame: frame.clone(), arrived, place: units::mix(place), decision }
         });
         let frame = TransitFrame { frame, arrived, place, decision };
         self.enter(frame, now, channel, &mut radio, steps);

@@ -2,6 +2,7 @@
 
 use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::csma::Usage;
+use crate::reception::Reception;
 use crate::shared_medium::SharedMedium;
 use crate::step::TransitFrame;
 use crate::{Direction, Link, LinkPipe};
@@ -21,7 +22,13 @@ enum Kind {
 
 impl SharedChannel {
     /// The shared channels of `links`, up and down; `None` for a direction that is not shared.
-    pub fn of(channel: &Channel, links: &[Link], seed: u64) -> [Option<Self>; 2] {
+    /// `reception` is for contention: which links' stations hear each other.
+    pub fn of(
+        channel: &Channel,
+        reception: Option<Reception>,
+        links: &[Link],
+        seed: u64,
+    ) -> [Option<Self>; 2] {
         let pipes = |direction| links.iter().map(move |link| &link[direction]);
         let shared = |rate, fair, direction| {
             let configs = pipes(direction).map(|pipe| pipe.config().clone()).collect();
@@ -36,7 +43,7 @@ impl SharedChannel {
             Channel::Csma(spec) => {
                 // The links' own streams are 0, 1, ...
                 let draw = Draw::new(seed, u64::MAX, 0);
-                let medium = SharedMedium::new(spec, pipes(Direction::Up), draw);
+                let medium = SharedMedium::new(spec, reception, pipes(Direction::Up), draw);
                 [Some(Self(Kind::Medium(Box::new(medium)))), None]
             }
         }
@@ -58,12 +65,14 @@ impl SharedChannel {
         }
     }
 
-    /// Accepts a frame of `link`, from this pipe, for transmission at `now` or later.
+    /// Accepts a frame of `link`, from this pipe, for transmission at `now` or later. `to` is the
+    /// link of its receiver; `None`: several, or unknown.
     pub fn offer(
         &mut self,
         link: usize,
         pipe: &LinkPipe,
         frame: TransitFrame,
+        to: Option<usize>,
         now: Instant,
         events: &mut Vec<ChannelEvent>,
     ) {
@@ -72,7 +81,7 @@ impl SharedChannel {
             Kind::Medium(medium) => {
                 // A ramp may have changed the loss since the last frame.
                 medium.set_loss(link, pipe.config().mean_loss());
-                medium.offer(link, frame, now, events);
+                medium.offer(link, frame, to, now, events);
             }
         }
     }

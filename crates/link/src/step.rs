@@ -26,6 +26,13 @@ pub struct TransitFrame {
     pub(crate) decision: Decision,
 }
 
+impl TransitFrame {
+    /// The frame, including the link header.
+    pub fn bytes(&self) -> &[u8] {
+        &self.frame
+    }
+}
+
 /// Why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -37,6 +44,8 @@ pub enum Cause {
     Outage,
     /// A shared channel did not carry it.
     Denied,
+    /// The signal was too weak at the receiver.
+    WeakSignal,
     /// A partition separated sender and receiver.
     Partitioned,
     /// Not a valid frame of this link: too short, too long, or with the source address of

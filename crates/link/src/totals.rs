@@ -23,6 +23,9 @@ pub struct Totals {
     pub outage: u64,
     /// Frames that a shared channel did not carry: collision, or no access.
     pub denied: u64,
+    /// Frames that were not received because the signal was too weak, for the distance or by a
+    /// table of losses between nodes.
+    pub weak_signal: u64,
     /// Received data that is not a valid frame of this link. Not included in `frames`.
     pub rejected: u64,
     /// Retransmissions and collisions on a CSMA channel. Not recorded per interval.
@@ -66,6 +69,7 @@ impl Totals {
             overflow: self.overflow - before.overflow,
             outage: self.outage - before.outage,
             denied: self.denied - before.denied,
+            weak_signal: self.weak_signal - before.weak_signal,
             retried: self.retried - before.retried,
             collided: self.collided - before.collided,
             rejected: self.rejected - before.rejected,

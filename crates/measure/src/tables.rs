@@ -127,6 +127,7 @@ fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
         ("overflow", whole(|r| r.measured.overflow)),
         ("outage", whole(|r| r.measured.outage)),
         ("denied", whole(|r| r.measured.denied)),
+        ("weak_signal", whole(|r| r.measured.weak_signal)),
         ("rejected", whole(|r| r.measured.rejected)),
         ("corrupted", whole(|r| r.measured.corrupted)),
         ("duplicated", whole(|r| r.measured.duplicated)),

@@ -225,6 +225,10 @@ figures! {
         overflow_frames: u64,
         /// frames dropped while their link was down
         outage_frames: u64,
+        /// frames dropped on contended channels: collisions, or no channel access
+        contention_frames: u64,
+        /// frames dropped because the signal was too weak at the receiver, for the distance or by a table of losses
+        weak_signal_frames: u64,
         /// frames rejected because they are not valid on their link
         rejected_frames: u64,
         /// intervals of links outside tolerance

@@ -17,6 +17,12 @@ pub struct LinkRow {
     pub lost: f64,
     /// Frames dropped because the queue was full.
     pub overflow: f64,
+    /// Frames dropped because the link was down.
+    pub outage: f64,
+    /// Frames dropped on a contended channel: collisions, or no channel access.
+    pub contention: f64,
+    /// Frames dropped because the signal was too weak at the receiver.
+    pub weak_signal: f64,
     /// Configured mean delay, ms; `None` if it changed during the run.
     pub delay_configured_ms: Option<f64>,
     /// Measured mean delay, ms.
@@ -36,11 +42,16 @@ impl LinkRow {
     /// losses. Loss by train varies more.
     pub fn loss_deviations(&self) -> Option<f64> {
         let configured = self.loss_configured_pct? / 100.0;
-        // Frames dropped at a full queue have no loss decision.
-        let drawn = (self.frames - self.overflow).max(0.0);
+        let drawn = self.drawn();
         let spread = (drawn * configured * (1.0 - configured)).sqrt();
         // A configured loss of 0 or 100 % has no spread.
         (spread > 0.0).then(|| (self.lost - drawn * configured) / spread)
+    }
+
+    /// Frames with a random loss decision: those that were not dropped before for another reason.
+    pub fn drawn(&self) -> f64 {
+        let dropped = self.overflow + self.outage + self.contention + self.weak_signal;
+        (self.frames - dropped).max(0.0)
     }
 
     /// Measured minus configured mean delay, ms.
@@ -74,6 +85,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
     // of earlier versions do not have this column.
     let changing = columns.numbers("changing").unwrap_or_default();
     let steady = |row: usize| changing.get(row).copied().flatten() != Some(1.0);
+    // Neither do they have all causes of drops.
+    let [outage, contention, weak_signal] =
+        ["outage", "denied", "weak_signal"].map(|name| columns.numbers(name).unwrap_or_default());
+    let drops =
+        |column: &[Option<f64>], row: usize| column.get(row).copied().flatten().unwrap_or(0.0);
     // Thingbed does not measure the delays of netem links.
     let backends = columns.texts("backend").unwrap_or_default();
     let measured = |row: usize| backends.get(row).is_none_or(|backend| backend != "netem");
@@ -85,6 +101,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             frames: at(0, row).unwrap_or(0.0),
             lost: at(1, row).unwrap_or(0.0),
             overflow: at(2, row).unwrap_or(0.0),
+            outage: drops(&outage, row),
+            contention: drops(&contention, row),
+            weak_signal: drops(&weak_signal, row),
             delay_configured_ms: at(3, row).filter(|_| steady(row)),
             delay_measured_ms: at(4, row).filter(|_| measured(row)),
             delay_max_ms: at(5, row).filter(|_| measured(row)),
@@ -109,6 +128,10 @@ mod tests {
             ..LinkRow::default()
         };
         assert_eq!(row.loss_deviations(), Some(2.0));
+        // Frames that were dropped for other reasons have no loss decision either.
+        let (outage, contention, weak_signal) = (20.0, 30.0, 50.0);
+        let dropped = LinkRow { frames: 210.0, outage, contention, weak_signal, ..row.clone() };
+        assert_eq!(dropped.loss_deviations(), Some(2.0));
         assert_eq!(LinkRow { loss_configured_pct: Some(0.0), ..row }.loss_deviations(), None);
     }
 }

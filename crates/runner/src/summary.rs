@@ -153,6 +153,8 @@ fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
         loss_measured_pct: 100.0 * lost as f64 / frames.max(1) as f64,
         overflow_frames: links.iter().map(|l| l.measured.overflow).sum(),
         outage_frames: links.iter().map(|l| l.measured.outage).sum(),
+        contention_frames: links.iter().map(|l| l.measured.denied).sum(),
+        weak_signal_frames: links.iter().map(|l| l.measured.weak_signal).sum(),
         rejected_frames: links.iter().map(|l| l.measured.rejected).sum(),
         out_of_tolerance: results.deviating as u64,
     }

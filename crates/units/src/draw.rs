@@ -36,6 +36,8 @@ pub enum Purpose {
     Backoff = 16,
     /// Repeated loss of a frame that is retransmitted on a shared channel.
     Retry = 17,
+    /// Whether a station of a radio channel receives a frame.
+    Reception = 18,
     /// Which of many clients publishes a message.
     Publisher = 32,
     /// Order of operations.

@@ -47,6 +47,8 @@ macro_rules! real {
     };
 }
 
+pub(crate) use real;
+
 real!(
     /// An electric current, 0 A to 100 A.
     Current, amperes, "amperes", CURRENT = Syntax {
@@ -54,6 +56,7 @@ real!(
         example: "4.6 mA",
         range: "0 A and 100 A",
         units: &[("nA", 1e-9), ("uA", 1e-6), ("mA", 1e-3), ("A", 1.0)],
+        min: 0.0,
         max: 100.0,
     }
 );
@@ -64,6 +67,7 @@ real!(
         example: "3.3 V",
         range: "0 V and 1000 V",
         units: &[("mV", 1e-3), ("V", 1.0)],
+        min: 0.0,
         max: 1000.0,
     }
 );
@@ -74,6 +78,7 @@ real!(
         example: "220 mAh",
         range: "0 mAh and 10000 Ah",
         units: &[("mAh", 1e-3), ("Ah", 1.0)],
+        min: 0.0,
         max: 1e4,
     }
 );
@@ -84,6 +89,7 @@ real!(
         example: "200 MHz",
         range: "0 Hz and 100 GHz",
         units: &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)],
+        min: 0.0,
         max: 1e11,
     }
 );
@@ -96,7 +102,11 @@ impl Frequency {
 }
 
 /// Writes `value` in the largest unit that gives at least 1.
-fn write_real(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
+pub(crate) fn write_real(
+    f: &mut fmt::Formatter<'_>,
+    value: f64,
+    units: &[(&str, f64)],
+) -> fmt::Result {
     // The tolerance is for factors such as 1e-3, which are not exact in binary.
     let fits = |factor: f64| value >= factor * (1.0 - 1e-12);
     let (unit, factor) = units.iter().rev().find(|(_, factor)| fits(*factor)).unwrap_or(&units[0]);

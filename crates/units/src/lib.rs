@@ -22,6 +22,8 @@ mod histogram;
 mod instant;
 mod parse;
 mod quantity;
+#[cfg(feature = "std")]
+mod radio;
 
 #[cfg(feature = "std")]
 pub use bounded_table::BoundedTable;
@@ -34,3 +36,5 @@ pub use histogram::Histogram;
 pub use instant::Instant;
 pub use parse::ParseError;
 pub use quantity::{Bytes, Rate, Ratio, Span};
+#[cfg(feature = "std")]
+pub use radio::{Attenuation, Distance, PowerLevel};

@@ -58,6 +58,8 @@ pub(crate) struct Syntax {
     pub range: &'static str,
     /// Units and their factors to the base unit.
     pub units: &'static [(&'static str, f64)],
+    /// The smallest value, in base units.
+    pub min: f64,
     /// The largest value, in base units.
     pub max: f64,
 }
@@ -93,7 +95,7 @@ impl Syntax {
         };
         let base = value * factor;
         // Also excludes infinity, as of `1e999`.
-        if !(0.0..=self.max).contains(&base) {
+        if !(self.min..=self.max).contains(&base) {
             return Err(ParseError::OutOfRange {
                 text: text.to_owned(),
                 what: self.what,

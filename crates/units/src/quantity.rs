@@ -27,6 +27,7 @@ const SPAN: Syntax = Syntax {
     example: "20 ms",
     range: "0 ns and 10000 h",
     units: &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)],
+    min: 0.0,
     max: 36e15,
 };
 const BYTES: Syntax = Syntax {
@@ -42,6 +43,7 @@ const BYTES: Syntax = Syntax {
         ("MiB", 1_048_576.0),
         ("GiB", 1_073_741_824.0),
     ],
+    min: 0.0,
     max: 1e15,
 };
 const RATE: Syntax = Syntax {
@@ -49,6 +51,7 @@ const RATE: Syntax = Syntax {
     example: "250 kbit/s",
     range: "1 bit/s and 10 Tbit/s",
     units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12)],
+    min: 0.0,
     max: 1e13,
 };
 const RATIO: Syntax = Syntax {
@@ -56,6 +59,7 @@ const RATIO: Syntax = Syntax {
     example: "30 %",
     range: "0 % and 100 %",
     units: &[("%", 0.01)],
+    min: 0.0,
     max: 1.0,
 };
 

@@ -61,6 +61,7 @@ __all__ = [
     "OpcuaKeys",
     "Outage",
     "OutputKeys",
+    "PathLoss",
     "Probe",
     "Profile",
     "ProgramExpect",
@@ -337,6 +338,13 @@ class Csma(Part):
     min_be: int | Axis | None = None
     """Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units. Range: 0 to
     `max_be`. Default: 3."""
+    pair_losses: Text | None = None
+    """File with the loss from node to node, in place of `path_loss`: lines such as
+    `meter-1,gateway,5 %`, each for both directions unless the other has a line. Pairs
+    without a line do not hear each other. Values: path. Default: none."""
+    path_loss: PathLoss | None = None
+    """Loss by the distance between nodes, which need a `position`. Default: all nodes hear
+    each other, without loss."""
     phy_header: Size | None = None
     """Bytes before each frame and acknowledgement: preamble (4 B), start of frame (1 B),
     length (1 B). Default: 6 B."""
@@ -685,6 +693,9 @@ class Group(Part):
     Values: Ethernet address. Default: planned."""
     metrics: Mapping[str, Metric] | None = None
     """Values of `run` that become figures, by name."""
+    position: Sequence[str] | Sequence[Sequence[str]] | Axis | None = None
+    """Where the nodes are in the plane, for networks whose channel has `path_loss`. Values:
+    `[x, y]` such as `[0 m, 30 m]`, or a list with the position of each node."""
     privileged: bool | Axis | None = None
     """Whether the node's programs have all capabilities and system calls. Then the node does
     not protect the host. Default: false."""
@@ -1320,6 +1331,26 @@ class OutputKeys(Part):
     """Output with the line. Default: `stdout`."""
     matches: Text | None = None
     """Regular expression that a line matches."""
+
+
+@dataclass(kw_only=True)
+class PathLoss(Part):
+    """Log-distance path loss."""
+
+    carrier_sense: str | None = None
+    """Received level from which a node senses a transmission, and from which it disturbs the
+    reception of others. Default: `sensitivity`."""
+    exponent: float | Axis | None = None
+    """Path loss exponent: 2 in free space, 2.7 to 6 with obstacles. Range: 1 to 10. Default:
+    3."""
+    reference_loss: str | None = None
+    """Attenuation at 1 m, also for closer nodes; 40.2 dB is that of free space at 2.45 GHz.
+    Default: 40.2 dB."""
+    sensitivity: str | None = None
+    """Received level at which 1 % of the frames of 20 B are lost. Default: -85 dBm, the
+    requirement of IEEE 802.15.4."""
+    transmit_power: str | None = None
+    """Transmit power of all nodes, with the gain of both antennas. Default: 0 dBm."""
 
 
 @dataclass(kw_only=True)

@@ -1,13 +1,15 @@
 //! Path of frames through a segment: up, over the shared channel, down.
 
 use super::Segment;
-use crate::event_queue::Event;
+use crate::event_queue::{Event, HeardFrame};
 use crate::in_flight::Spot;
 use crate::spec::Delivery;
 use crate::switch::Queries;
 use link::{
-    Cause, ChannelEvent, Decided, Direction, Frame, Recorded, StampedFrame, Step, TransitFrame,
+    Cause, ChannelEvent, Decided, Direction, Frame, Heard, Recorded, StampedFrame, Step,
+    TransitFrame,
 };
+use std::rc::Rc;
 use units::Instant;
 
 impl Segment {
@@ -20,6 +22,7 @@ impl Segment {
                 Event::Frame(frame, Spot { link, direction, .. }) => {
                     self.land(link as usize, direction, frame, at);
                 }
+                Event::Heard(link, heard) => self.land_heard(link as usize, *heard, at),
                 Event::Offer(link, direction, frame) => {
                     self.offer(link as usize, direction, *frame, at);
                 }
@@ -119,8 +122,10 @@ impl Segment {
 
     fn offer(&mut self, link: usize, direction: Direction, frame: TransitFrame, now: Instant) {
         let mut events = std::mem::take(&mut self.channel_events);
+        let bytes = frame.bytes().get(self.prefix..).unwrap_or_default();
+        let to = self.has_reception.then(|| self.switch.receiver(link, bytes)).flatten();
         if let Some(channel) = &mut self.channels[direction as usize] {
-            channel.offer(link, &self.links[link][direction], frame, now, &mut events);
+            channel.offer(link, &self.links[link][direction], frame, to, now, &mut events);
         }
         self.handle(direction, events, now);
     }
@@ -128,11 +133,14 @@ impl Segment {
     fn handle(&mut self, direction: Direction, mut events: Vec<ChannelEvent>, now: Instant) {
         for event in events.drain(..) {
             match event {
-                ChannelEvent::Left(link, frame, at) => {
+                ChannelEvent::Left(link, frame, at, heard) => {
                     // Not `self.steps`: this may run within an `execute` that has it.
                     let mut steps = Vec::new();
                     self.links[link][direction].depart(frame, at, &mut steps);
-                    self.execute(link, direction, steps, now);
+                    match heard {
+                        Some(heard) => self.release_heard(link, steps, &heard),
+                        None => self.execute(link, direction, steps, now),
+                    }
                 }
                 ChannelEvent::Drop(link, cause) => {
                     self.links[link][direction].stopped(cause);
@@ -142,6 +150,40 @@ impl Segment {
             }
         }
         self.channel_events = events;
+    }
+
+    /// Releases a frame that only some stations received from its uplink.
+    fn release_heard(&mut self, link: usize, steps: Vec<Step>, heard: &Rc<Heard>) {
+        for step in steps {
+            match step {
+                Step::Release(frame, at) => {
+                    let pipe = &mut self.links[link][Direction::Up];
+                    let (bytes, gathers) = (frame.frame.len() as u64, pipe.has_slots());
+                    if !pipe.has_room(bytes) {
+                        self.drop(link, Direction::Up, Cause::Overflow);
+                        continue;
+                    }
+                    pipe.take_off(bytes);
+                    let frame = HeardFrame { frame, heard: Rc::clone(heard), gathers };
+                    self.pending.add(at, Event::Heard(link as u32, Box::new(frame)));
+                }
+                Step::Drop(cause) => self.drop(link, Direction::Up, cause),
+                // A frame that has left needs no other steps.
+                _ => {}
+            }
+        }
+    }
+
+    /// Handles a frame that only some stations received, at the end of its uplink.
+    fn land_heard(&mut self, link: usize, mut heard: HeardFrame, at: Instant) {
+        let (pipe, bytes) = (&mut self.links[link][Direction::Up], heard.frame.frame.len() as u64);
+        if heard.gathers {
+            heard.gathers = false;
+            let at = pipe.slot(bytes, at);
+            return self.pending.add(at, Event::Heard(link as u32, Box::new(heard)));
+        }
+        pipe.land(bytes);
+        self.forward(link, heard.frame, Some(&heard.heard), at);
     }
 
     /// Assigns a frame to its slot.
@@ -157,6 +199,11 @@ impl Segment {
         if direction == Direction::Down {
             return self.queue_delivery(link, frame, at);
         }
+        self.forward(link, frame, None, at);
+    }
+
+    /// Sends a frame of a link down to its receivers: those that heard it, if not all did.
+    fn forward(&mut self, link: usize, frame: StampedFrame, heard: Option<&Heard>, at: Instant) {
         let bytes = frame.frame.get(self.prefix..).unwrap_or_default();
         let forwarding = self.switch.forward(link, bytes, at);
         if let Some(first) = forwarding.first_query {
@@ -165,6 +212,9 @@ impl Segment {
         for endpoint in forwarding.receivers {
             if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);
+            } else if let Some(cause) = heard.and_then(|heard| heard.missed(endpoint)) {
+                self.links[endpoint][Direction::Down].missed(frame.frame.len(), cause);
+                self.drop(endpoint, Direction::Down, cause);
             } else {
                 self.send_down(endpoint, frame.clone(), link, at);
             }

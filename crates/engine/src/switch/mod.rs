@@ -194,14 +194,22 @@ impl Switch {
         first_query
     }
 
+    /// The port with the target address of `frame`, other than `port`, which sends it.
+    pub fn receiver(&self, port: usize, frame: &[u8]) -> Option<usize> {
+        self.known(Addresses::of(frame)?.target).filter(|known| *known != port)
+    }
+
+    /// The port with this address. A detached one counts as unknown: a frame to it is flooded.
+    fn known(&self, target: Mac) -> Option<usize> {
+        self.addresses.port_of(target).filter(|known| !self.ports[*known].is_detached)
+    }
+
     /// The port with the frame's target address, the members of its group, or all others.
     fn receivers(&self, port: usize, frame: &[u8]) -> Receivers {
         let Some(Addresses { target, .. }) = Addresses::of(frame) else {
             return Receivers::One(None);
         };
-        // A frame to a detached node is flooded, as to any unknown address.
-        let known = self.addresses.port_of(target).filter(|known| !self.ports[*known].is_detached);
-        if let Some(known) = known {
+        if let Some(known) = self.known(target) {
             return Receivers::One((known != port).then_some(known));
         }
         let mut receivers = match group_of(frame) {

@@ -41,6 +41,7 @@ impl<T: Model> Read for Foreign<T> {
                 // serde's messages have the wrong word in backquotes, and a list of what it
                 // expected at the end.
                 let named = text.split('`').nth(1).and_then(|word| find(node, word));
+                let label = keys_of_part::<T>(&text).unwrap_or(label);
                 let text = text.split(", expected").next().unwrap_or_default().to_owned();
                 sink.add(Problem::new(text).at(named.unwrap_or(node.place)).label(label));
                 return None;
@@ -53,6 +54,15 @@ impl<T: Model> Read for Foreign<T> {
         }
         Some(Self(model))
     }
+}
+
+/// Names the keys of the part of a model with an unknown key, if serde's message has others than
+/// those of the model.
+fn keys_of_part<T: Model>(message: &str) -> Option<String> {
+    let (_, expected) = message.split_once(", expected ")?;
+    let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let is_key = message.starts_with("unknown field");
+    (is_key && keys != T::KEYS).then(|| format!("keys here: {}", keys.join(", ")))
 }
 
 fn value(node: &Node) -> Value {
@@ -113,6 +123,8 @@ impl Model for CsmaSpec {
         "lifs",
         "sifs",
         "carries",
+        "path_loss",
+        "pair_losses",
     ];
     fn check(&self) -> Result<(), String> {
         self.check()

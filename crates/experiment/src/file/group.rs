@@ -1,6 +1,6 @@
 //! File format: groups of nodes.
 
-use crate::file::{Board, ConsoleStep, Cpu, Metric, ProgramExpect, Qemu, Routes, cpus};
+use crate::file::{Board, ConsoleStep, Cpu, Metric, Positions, ProgramExpect, Qemu, Routes, cpus};
 use crate::limits::{FEWEST_PROCESSES, LEAST_CPUS, NODES, PORT, port};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -34,6 +34,9 @@ pub(crate) struct Group {
     /// CPU cores that the node's programs are pinned to. Values: `1`, `0-3`, or a list of these.
     /// Default: all.
     pub cores: Option<At<OneOrMore<At<String>>>>,
+    /// Where the nodes are in the plane, for networks whose channel has `path_loss`. Values: `[x, y]`
+    /// such as `[0 m, 30 m]`, or a list with the position of each node.
+    pub position: Option<At<Positions>>,
     /// Source of the addresses: `planned`, by the lab, or `dhcp`, by a DHCP client on networks with
     /// `dhcp`. Default: `planned`.
     pub address: Option<At<Addressing>>,
@@ -100,6 +103,7 @@ impl Read for Group {
             device: fields.optional("device"),
             clock_offset: fields.optional("clock_offset"),
             cores: fields.optional("cores"),
+            position: fields.optional("position"),
             address: fields.optional("address"),
             forward: fields.optional("forward"),
             routes: fields.optional("routes"),

@@ -4,7 +4,7 @@ use crate::read::At;
 use crate::scalar::Word;
 use link::CsmaSpec;
 use schemars::JsonSchema;
-use units::{Bytes, Rate, Span};
+use units::{Attenuation, Bytes, PowerLevel, Rate, Span};
 
 /// States of a device's radio.
 #[derive(JsonSchema)]
@@ -178,6 +178,33 @@ pub(crate) struct CsmaKeys {
     /// and retransmit themselves, so that `acknowledge` and `retries` have no effect. Default:
     /// `ethernet`.
     carries: Option<At<Carried>>,
+    /// Loss by the distance between nodes, which need a `position`. Default: all nodes hear each
+    /// other, without loss.
+    path_loss: Option<PathLossKeys>,
+    /// File with the loss from node to node, in place of `path_loss`: lines such as
+    /// `meter-1,gateway,5 %`, each for both directions unless the other has a line. Pairs without a
+    /// line do not hear each other. Values: path. Default: none.
+    pair_losses: Option<At<String>>,
+}
+
+/// Log-distance path loss.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "PathLoss")]
+#[allow(dead_code)]
+struct PathLossKeys {
+    /// Path loss exponent: 2 in free space, 2.7 to 6 with obstacles. Range: 1 to 10. Default: 3.
+    exponent: Option<At<f64>>,
+    /// Attenuation at 1 m, also for closer nodes; 40.2 dB is that of free space at 2.45 GHz.
+    /// Default: 40.2 dB.
+    reference_loss: Option<At<Attenuation>>,
+    /// Transmit power of all nodes, with the gain of both antennas. Default: 0 dBm.
+    transmit_power: Option<At<PowerLevel>>,
+    /// Received level at which 1 % of the frames of 20 B are lost. Default: -85 dBm, the
+    /// requirement of IEEE 802.15.4.
+    sensitivity: Option<At<PowerLevel>>,
+    /// Received level from which a node senses a transmission, and from which it disturbs the
+    /// reception of others. Default: `sensitivity`.
+    carrier_sense: Option<At<PowerLevel>>,
 }
 
 /// What a channel under CSMA-CA carries.
@@ -193,7 +220,7 @@ impl Word for Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{HalfDuplex, Promotion, Reach, Slow, State, StatesSpec};
+    use link::{HalfDuplex, PathLoss, Promotion, Reach, Slow, State, StatesSpec};
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
@@ -220,6 +247,7 @@ mod tests {
         assert_eq!(read_keys::<Reach>(), schema_keys::<ReachKeys>());
         assert_eq!(read_keys::<HalfDuplex>(), schema_keys::<HalfDuplexKeys>());
         assert_eq!(read_keys::<CsmaSpec>(), schema_keys::<CsmaKeys>());
+        assert_eq!(read_keys::<PathLoss>(), schema_keys::<PathLossKeys>());
     }
 
     #[test]

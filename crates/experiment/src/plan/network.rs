@@ -1,7 +1,7 @@
 //! A planned network and its changes.
 
 use crate::subnet::Subnet;
-use link::{Channel, Direction, Keys};
+use link::{Channel, Direction, Keys, PairLoss};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Span};
 
@@ -33,6 +33,9 @@ pub struct PlannedNetwork {
     /// Interval of multicast group queries; 0 for none.
     #[serde(default = "default_interval", skip_serializing_if = "is_default_interval")]
     pub query_interval: Span,
+    /// Losses from node to node on a channel with `pair_losses`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pair_losses: Vec<PairLoss<String>>,
     /// Changes during a run, ordered by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,

@@ -6,7 +6,7 @@ use crate::board::Board;
 use crate::mac::Mac;
 use crate::profile::LinkProfile;
 use crate::program::Program;
-use link::{Impairment, StatesSpec};
+use link::{Impairment, NodePosition, StatesSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -39,6 +39,9 @@ pub struct PlannedNode {
     /// CPU cores that its programs are pinned to; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<u32>,
+    /// Where it is in the plane, if the file says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<NodePosition>,
     /// Services that it runs for a network, if it is a service node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PlannedServices>,

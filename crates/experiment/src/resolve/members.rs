@@ -76,6 +76,12 @@ impl<'f> Members<'f> {
         Some((address, [name, group.to_owned()]))
     }
 
+    /// The groups of which nodes are on the network, each once.
+    pub fn groups(&self) -> impl Iterator<Item = &'f str> + '_ {
+        let is_first = |at: usize| !self.all[..at].iter().any(|m| m.group == self.all[at].group);
+        (0..self.all.len()).filter(move |at| is_first(*at)).map(|at| self.all[at].group)
+    }
+
     /// Whether any node of `group` is on the network.
     pub fn has(&self, group: &str) -> bool {
         self.all.iter().any(|member| member.group == group)

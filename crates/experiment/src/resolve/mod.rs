@@ -25,6 +25,7 @@ mod nodes;
 mod payload;
 mod placement;
 mod program_check;
+mod reception;
 mod root;
 mod routes;
 mod services;

@@ -13,11 +13,12 @@ use crate::resolve::directions::{channel_wait, directions};
 use crate::resolve::members::Members;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::reception::Radio;
 use crate::resolve::subnets::{self, Subnets};
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
-use link::StatesSpec;
+use link::{PairLoss, StatesSpec};
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
@@ -46,6 +47,7 @@ pub(super) struct Resolved<'f> {
     timetable: Vec<PlannedChange>,
     members: Members<'f>,
     pub(super) services: PlannedServices,
+    pair_losses: Vec<PairLoss<String>>,
 }
 
 /// The planned links of a group.
@@ -99,6 +101,7 @@ impl<'f> Networks<'f> {
             source_addresses: network.source_addresses,
             query_interval: network.query_interval,
             timetable: network.timetable.clone(),
+            pair_losses: network.pair_losses.clone(),
         });
         planned.collect()
     }
@@ -258,20 +261,14 @@ fn resolve<'f>(
     }
     let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
-    // Problems with files were reported at the links before.
-    let discard = &mut Sink::default();
-    let mut way = |way: Option<&Impairment>| {
-        way.map(|impairment| impairment.resolve(base, discard)).unwrap_or_default()
+    let links = planned_links(links, base);
+    let pair_losses = match placed {
+        Some(At { value: Channel::Csma(csma), place }) => {
+            let radio = Radio { name, place: *place, members: &members, nodes, services };
+            radio.pair_losses(csma, base, sink)
+        }
+        _ => Vec::new(),
     };
-    let links = links.into_iter().flat_map(Named::iter);
-    let links = links.map(|(group, _, link)| {
-        let states = link.states.as_ref().map(|at| at.value.0.clone());
-        let profile = link.profile.as_ref().and_then(|at| LinkProfile::find(&at.value, base).ok());
-        let profile = profile.map(|profile| PlannedProfile::of(&profile));
-        let (up, down) = (way(link.up.as_ref()), way(link.down.as_ref()));
-        (group, Planned { up, down, states, profile })
-    });
-    let links = links.collect();
     let channel = channel.cloned();
     Some(Resolved {
         name,
@@ -289,7 +286,25 @@ fn resolve<'f>(
         timetable,
         members,
         services,
+        pair_losses,
     })
+}
+
+/// The links of groups and nodes by name. Problems with files were reported at the links before.
+fn planned_links<'f>(links: Option<&'f Named<Link>>, base: &Path) -> Vec<(&'f str, Planned)> {
+    let discard = &mut Sink::default();
+    let mut way = |way: Option<&Impairment>| {
+        way.map(|impairment| impairment.resolve(base, discard)).unwrap_or_default()
+    };
+    let links = links.into_iter().flat_map(Named::iter);
+    let links = links.map(|(group, _, link)| {
+        let states = link.states.as_ref().map(|at| at.value.0.clone());
+        let profile = link.profile.as_ref().and_then(|at| LinkProfile::find(&at.value, base).ok());
+        let profile = profile.map(|profile| PlannedProfile::of(&profile));
+        let (up, down) = (way(link.up.as_ref()), way(link.down.as_ref()));
+        (group, Planned { up, down, states, profile })
+    });
+    links.collect()
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {

@@ -9,7 +9,7 @@ use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{
-    after, boundary, cores, hardware, machine, metrics, program_check, routes, services,
+    after, boundary, cores, hardware, machine, metrics, program_check, reception, routes, services,
 };
 use std::path::Path;
 
@@ -56,6 +56,7 @@ pub(super) fn planned(
                 devices: typed.map(hardware::devices).unwrap_or_default(),
                 clock_offset: typed.and_then(|group| Some(group.clock_offset.as_ref()?.value)),
                 cores: typed.map(cores::of).unwrap_or_default(),
+                position: reception::position(typed, index),
                 services: None,
                 gateway,
                 gateway_ipv6,

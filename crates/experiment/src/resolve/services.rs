@@ -91,6 +91,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             devices: Vec::new(),
             clock_offset: None,
             cores: Vec::new(),
+            position: None,
             services: Some(network.services),
             gateway: None,
             gateway_ipv6: None,

@@ -30,9 +30,9 @@ pub struct Attempt {
     pub delivered: Option<Instant>,
 }
 
-/// A frame received without collision; the caller decides whether the link loses it.
+/// A frame or acknowledgement received without collision; the caller decides whether it is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub struct Arrival<'a> {
     /// Link of the frame.
     pub link: usize,
     /// Number of earlier transmissions, 0 to `retries`.
@@ -42,6 +42,10 @@ pub struct Arrival {
     /// Whether the receiver already has the frame and only its acknowledgement was lost:
     /// the frame is acknowledged again, but not delivered again.
     pub duplicate: bool,
+    /// Stations at which it did not collide; `None` without a [`crate::Reception`]: all.
+    pub stations: Option<&'a [usize]>,
+    /// Whether it is the acknowledgement of the frame.
+    pub ack: bool,
 }
 
 /// Channel usage of a link so far.
@@ -66,6 +70,8 @@ pub struct Usage {
 pub(super) struct Frame {
     /// Length in bytes, including the link header.
     pub len: usize,
+    /// Link of the receiving station; `None`: all, or not identified.
+    pub to: Option<usize>,
     /// Whether the frame requires an acknowledgement.
     pub acknowledged: bool,
     /// Number of earlier transmissions.

@@ -1,8 +1,10 @@
 //! Parameters of a CSMA-CA channel, and its timing.
 
 use crate::carried::Carried;
+use crate::reception::PathLoss;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use units::{Bytes, Rate, Span};
 
 /// Longest frame followed by the short interframe space, in bytes of MAC frame:
@@ -55,6 +57,12 @@ pub struct CsmaSpec {
     /// `acknowledge` and `retries` have no effect on their frames.
     #[serde(skip_serializing_if = "Carried::is_ethernet")]
     pub carries: Carried,
+    /// Loss by the distance between nodes. Not with `pair_losses`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_loss: Option<PathLoss>,
+    /// File with the loss from node to node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair_losses: Option<PathBuf>,
 }
 
 impl Default for CsmaSpec {
@@ -76,6 +84,8 @@ impl Default for CsmaSpec {
             lifs: us(640),
             sifs: us(192),
             carries: Carried::Ethernet,
+            path_loss: None,
+            pair_losses: None,
         }
     }
 }
@@ -134,7 +144,17 @@ impl CsmaSpec {
                 Span::from_ns(ack)
             ));
         }
-        Ok(())
+        if self.path_loss.is_some() && self.pair_losses.is_some() {
+            return Err(
+                "`path_loss` and `pair_losses` exclude each other; remove one of them".into()
+            );
+        }
+        self.path_loss.map_or(Ok(()), |path_loss| path_loss.check())
+    }
+
+    /// Whether reception depends on the pair of nodes.
+    pub fn has_reception(&self) -> bool {
+        self.path_loss.is_some() || self.pair_losses.is_some()
     }
 
     /// Airtime of a frame of `len` bytes, including the link header.

@@ -17,7 +17,9 @@ struct Sum {
     frames: f64,
     lost: f64,
     overflow: f64,
-    /// Frames with a random loss decision: those that found room in the queue.
+    contention: f64,
+    weak_signal: f64,
+    /// Frames with a random loss decision.
     drawn: f64,
     lost_configured: f64,
     delay_configured: f64,
@@ -105,13 +107,14 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.frames += row.frames;
     sum.lost += row.lost;
     sum.overflow += row.overflow;
-    // Frames that found a full queue had no chance to be lost at random.
-    let drawn = (row.frames - row.overflow).max(0.0);
+    sum.contention += row.contention;
+    sum.weak_signal += row.weak_signal;
+    let drawn = row.drawn();
     sum.drawn += drawn;
     sum.lost_configured += drawn * row.loss_configured_pct.unwrap_or(0.0);
     sum.rate = sum.rate.max(row.rate_configured_bit_s);
     // Weigh delays by the frames that were delayed.
-    let through = (row.frames - row.lost - row.overflow).max(0.0);
+    let through = (drawn - row.lost).max(0.0);
     if let (Some(configured), Some(measured)) = (row.delay_configured_ms, row.delay_measured_ms) {
         sum.delayed += through;
         sum.delay_configured += configured * through;
@@ -151,6 +154,8 @@ fn summed(sums: &[Sum]) -> Table {
         .numbers("loss configured", "%")
         .numbers("measured", "%")
         .numbers("queue drops", "frames")
+        .numbers("collisions, no access", "frames")
+        .numbers("weak signal", "frames")
         .numbers("rate configured", "");
     for sum in sums {
         let mean = |total: f64, count: f64| optional((count > 0.0).then(|| total / count));
@@ -166,6 +171,8 @@ fn summed(sums: &[Sum]) -> Table {
             mean(sum.lost_configured, sum.drawn),
             mean(100.0 * sum.lost, sum.drawn),
             Place::number(format::count(sum.overflow)),
+            Place::number(format::count(sum.contention)),
+            Place::number(format::count(sum.weak_signal)),
             Place::number(rate(sum.rate)),
         ]);
     }

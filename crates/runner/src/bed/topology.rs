@@ -44,6 +44,7 @@ impl Topology {
                 .enumerate()
                 .map(|(i, network)| SegmentSpec {
                     channel: network.channel.clone(),
+                    reception: plan.reception(network),
                     endpoints: Vec::new(),
                     // An Ethernet header and a VLAN tag.
                     longest: (!network.offload).then_some(network.mtu.get() as usize + 18),

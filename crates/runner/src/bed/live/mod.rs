@@ -226,7 +226,7 @@ impl LinkTraffic {
             passed: totals.passed,
             lost: totals.lost,
             // `lost` are the random losses; a test of the loss rate must not include these.
-            dropped: totals.overflow + totals.outage + totals.denied,
+            dropped: totals.overflow + totals.outage + totals.denied + totals.weak_signal,
             delay_ms: totals.delay_sum.as_ms(),
         }
     }

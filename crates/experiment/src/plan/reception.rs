@@ -1,0 +1,47 @@
+//! Which nodes of a radio network hear each other.
+
+use super::{Plan, PlannedNetwork, PlannedNode};
+use link::{Channel, NodePosition, PairLoss, Reception};
+use std::collections::HashMap;
+
+impl PlannedNetwork {
+    /// Whether the loss between its nodes depends on their distance or on a table.
+    pub fn has_reception(&self) -> bool {
+        matches!(&self.channel, Channel::Csma(csma) if csma.has_reception())
+    }
+}
+
+impl Plan {
+    /// The nodes on a network, in the order of its endpoints.
+    pub fn members<'p>(
+        &'p self,
+        network: &'p PlannedNetwork,
+    ) -> impl Iterator<Item = &'p PlannedNode> + 'p {
+        self.nodes.iter().flat_map(|node| {
+            let on = node.links.iter().filter(|link| link.network == network.name);
+            on.map(move |_| node)
+        })
+    }
+
+    /// Which endpoints of a network hear each other, if that depends on their distance or on a table
+    /// of losses.
+    pub fn reception(&self, network: &PlannedNetwork) -> Option<Reception> {
+        let Channel::Csma(csma) = &network.channel else { return None };
+        let members: Vec<&PlannedNode> = self.members(network).collect();
+        if let Some(path_loss) = &csma.path_loss {
+            // A checked plan has all positions.
+            let place = |node: &&PlannedNode| node.position.unwrap_or_default();
+            let places: Vec<NodePosition> = members.iter().map(place).collect();
+            return Some(Reception::by_distance(path_loss, &places));
+        }
+        csma.pair_losses.as_ref()?;
+        let numbers: HashMap<&str, usize> =
+            members.iter().enumerate().map(|(number, node)| (node.name.as_str(), number)).collect();
+        let row = |row: &PairLoss<String>| {
+            let number = |name: &String| numbers.get(name.as_str()).copied();
+            Some(PairLoss { from: number(&row.from)?, to: number(&row.to)?, loss: row.loss })
+        };
+        let rows: Vec<_> = network.pair_losses.iter().filter_map(row).collect();
+        Some(Reception::by_table(members.len(), &rows))
+    }
+}

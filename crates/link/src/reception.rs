@@ -1,0 +1,371 @@
+//! Which stations of a radio channel hear each other, and how often a frame arrives.
+//!
+//! Pure: positions or a table in, probabilities out.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::HashMap;
+use units::{Attenuation, Distance, PowerLevel, Ratio};
+
+/// Distance of [`PathLoss::reference_loss`], m. Closer stations have this loss too: the far-field
+/// formula does not apply there.
+const REFERENCE_M: f64 = 1.0;
+/// Signal-to-noise ratio at the sensitivity, dB: [`bit_error`] then loses 1 % of the frames of 20 B,
+/// which is the definition of the sensitivity (IEEE 802.15.4-2011, 8.1.7).
+const SENSITIVITY_SNR_DB: f64 = 0.403_499;
+/// Below this probability a frame of one byte counts as never received: one in a million.
+const LEAST_SUCCESS: f64 = 1e-6;
+
+/// Where a node is in the plane.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(from = "[Distance; 2]", into = "[Distance; 2]")]
+pub struct NodePosition {
+    /// First coordinate.
+    pub x: Distance,
+    /// Second coordinate.
+    pub y: Distance,
+}
+
+impl NodePosition {
+    /// Distance to `other`, m.
+    pub fn metres_to(self, other: Self) -> f64 {
+        let (x, y) = (self.x.metres() - other.x.metres(), self.y.metres() - other.y.metres());
+        x.hypot(y)
+    }
+}
+
+impl From<[Distance; 2]> for NodePosition {
+    fn from([x, y]: [Distance; 2]) -> Self {
+        Self { x, y }
+    }
+}
+
+impl From<NodePosition> for [Distance; 2] {
+    fn from(position: NodePosition) -> Self {
+        [position.x, position.y]
+    }
+}
+
+/// Log-distance path loss (Rappaport, Wireless Communications, 2nd edition, equation 4.68):
+/// `reference_loss` + 10 `exponent` log10(distance / 1 m), in dB.
+///
+/// Frames are received by the bit error rate of IEEE 802.15.4's O-QPSK at 2.4 GHz.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PathLoss {
+    /// Path loss exponent, 1 to 10: 2 in free space, 2.7 to 6 with obstacles (Rappaport, table 4.2).
+    #[serde(deserialize_with = "number")]
+    pub exponent: f64,
+    /// Attenuation at 1 m; in free space at 2.45 GHz, 40.2 dB.
+    pub reference_loss: Attenuation,
+    /// Transmit power of all stations, with the gain of both antennas.
+    pub transmit_power: PowerLevel,
+    /// Level at which 1 % of the frames of 20 B are lost; -85 dBm is the standard's requirement
+    /// (IEEE 802.15.4-2011, 10.3.4).
+    pub sensitivity: PowerLevel,
+    /// Level from which a station senses a transmission, and from which a transmission disturbs the
+    /// reception of another. `None`: the sensitivity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carrier_sense: Option<PowerLevel>,
+}
+
+impl Default for PathLoss {
+    fn default() -> Self {
+        let level = |dbm| PowerLevel::from_dbm(dbm).unwrap_or_default();
+        Self {
+            exponent: 3.0,
+            reference_loss: Attenuation::from_decibels(40.2).unwrap_or_default(),
+            transmit_power: level(0.0),
+            sensitivity: level(-85.0),
+            carrier_sense: None,
+        }
+    }
+}
+
+impl PathLoss {
+    /// Validates the parameters. The error says what is wrong and, after `; `, what to write.
+    pub fn check(&self) -> Result<(), String> {
+        // Rappaport's table 4.2 has 1.6 (in buildings, line of sight) to 6.
+        if !(1.0..=10.0).contains(&self.exponent) {
+            return Err(format!(
+                "`exponent` is {}, outside the range of path loss exponents; use 1 to 10, such as 2 \
+                 in free space",
+                self.exponent
+            ));
+        }
+        if self.transmit_power.dbm() - self.reference_loss.decibels() < self.sensitivity.dbm() {
+            return Err(format!(
+                "{} less {} is below the sensitivity of {} already at 1 m: no frame arrives; use a \
+                 higher `transmit_power`, or a lower `sensitivity`",
+                self.transmit_power, self.reference_loss, self.sensitivity
+            ));
+        }
+        Ok(())
+    }
+
+    /// Attenuation over a distance in metres, dB.
+    pub fn decibels(&self, metres: f64) -> f64 {
+        let ratio = (metres / REFERENCE_M).max(1.0);
+        self.reference_loss.decibels() + 10.0 * self.exponent * ratio.log10()
+    }
+
+    fn pair(&self, metres: f64) -> Pair {
+        let level = self.transmit_power.dbm() - self.decibels(metres);
+        let snr_db = level - self.sensitivity.dbm() + SENSITIVITY_SNR_DB;
+        let sensed = self.carrier_sense.unwrap_or(self.sensitivity).dbm();
+        let bit_error = bit_error(10f64.powf(snr_db / 10.0));
+        Pair { is_heard: level >= sensed, loss: 0.0, bit_error, level: Some(level) }
+    }
+}
+
+/// Bit error rate of O-QPSK with 16-ary quasi-orthogonal modulation at a signal-to-noise ratio
+/// (IEEE 802.15.4-2006, E.4.1.8).
+fn bit_error(snr: f64) -> f64 {
+    let mut binomial = 16.0;
+    let mut sum = 0.0;
+    for k in 2..=16u32 {
+        let order = f64::from(k);
+        binomial *= (17.0 - order) / order;
+        let sign = if k % 2 == 0 { 1.0 } else { -1.0 };
+        sum += sign * binomial * (20.0 * snr * (1.0 / order - 1.0)).exp();
+    }
+    (8.0 / 15.0 / 16.0 * sum).clamp(0.0, 0.5)
+}
+
+/// A number, which a file may have as a text.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Number(f64),
+        Text(String),
+    }
+    let wrong = |text: &str| serde::de::Error::custom(format!("`{text}` is not a number"));
+    match Number::deserialize(deserializer)? {
+        Number::Number(number) => Ok(number),
+        Number::Text(text) => {
+            text.trim().parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| wrong(&text))
+        }
+    }
+}
+
+/// Loss of frames from one station to another, measured elsewhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairLoss<Name> {
+    /// Sender.
+    pub from: Name,
+    /// Receiver.
+    pub to: Name,
+    /// Share of frames that do not arrive, whatever their length.
+    pub loss: Ratio,
+}
+
+/// What a station receives of another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pair {
+    is_heard: bool,
+    /// Share of frames lost whatever their length.
+    loss: f64,
+    bit_error: f64,
+    /// dBm; `None` from a table.
+    level: Option<f64>,
+}
+
+impl Pair {
+    const NONE: Self = Self { is_heard: false, loss: 1.0, bit_error: 0.0, level: None };
+}
+
+/// Radio conditions between the stations of a channel, which are numbered from 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reception {
+    stations: usize,
+    /// By sender, then receiver.
+    pairs: Vec<Pair>,
+}
+
+impl Reception {
+    /// By the distances between stations at these positions.
+    pub fn by_distance(path_loss: &PathLoss, positions: &[NodePosition]) -> Self {
+        let pair = |from: &NodePosition, to: &NodePosition| path_loss.pair(from.metres_to(*to));
+        let row = |from| positions.iter().map(move |to| pair(from, to));
+        Self { stations: positions.len(), pairs: positions.iter().flat_map(row).collect() }
+    }
+
+    /// By a table. A row also applies to the opposite direction, unless that has a row. A pair
+    /// without a row, or with 100 % loss, does not hear each other. Rows of unknown stations are
+    /// ignored.
+    pub fn by_table(stations: usize, rows: &[PairLoss<usize>]) -> Self {
+        let mut losses = HashMap::new();
+        for row in rows {
+            losses.insert((row.from, row.to), row.loss.fraction());
+        }
+        for row in rows {
+            losses.entry((row.to, row.from)).or_insert(row.loss.fraction());
+        }
+        let mut pairs = vec![Pair::NONE; stations * stations];
+        for ((from, to), loss) in losses {
+            if from < stations && to < stations {
+                pairs[from * stations + to] = Pair { is_heard: loss < 1.0, loss, ..Pair::NONE };
+            }
+        }
+        Self { stations, pairs }
+    }
+
+    fn pair(&self, from: usize, to: usize) -> Pair {
+        match from < self.stations && to < self.stations {
+            true => self.pairs[from * self.stations + to],
+            false => Pair::NONE,
+        }
+    }
+
+    /// Number of stations.
+    pub fn stations(&self) -> usize {
+        self.stations
+    }
+
+    /// Whether `to` senses transmissions of `from`, and they disturb what it receives. A station
+    /// senses itself.
+    pub fn hears(&self, from: usize, to: usize) -> bool {
+        from == to || self.pair(from, to).is_heard
+    }
+
+    /// Probability that a frame of `len` bytes from `from` arrives at `to`, without collisions.
+    pub fn success(&self, from: usize, to: usize, len: usize) -> f64 {
+        let pair = self.pair(from, to);
+        (1.0 - pair.loss) * (1.0 - pair.bit_error).powf(8.0 * len as f64)
+    }
+
+    /// Level of `from` at `to`, dBm; `None` from a table.
+    pub fn level(&self, from: usize, to: usize) -> Option<f64> {
+        self.pair(from, to).level
+    }
+
+    /// The stations that receive any frames of `from`, in their order.
+    pub fn receivers(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.stations)
+            .filter(move |to| *to != from && self.success(from, *to, 20) > LEAST_SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(x: f64, y: f64) -> NodePosition {
+        let metres = |m| Distance::from_metres(m).unwrap();
+        NodePosition { x: metres(x), y: metres(y) }
+    }
+
+    fn ratio(text: &str) -> Ratio {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn path_loss_agrees_with_the_formula_computed_by_hand() {
+        let model = PathLoss::default();
+        // 40.2 + 30 log10(d): 30 dB per decade, 9.03 dB per doubling.
+        for (metres, decibels) in [(1.0, 40.2), (10.0, 70.2), (20.0, 79.231), (100.0, 100.2)] {
+            assert!((model.decibels(metres) - decibels).abs() < 1e-3, "{metres} m");
+        }
+        // Within the reference distance, and at the same place, it is that of 1 m.
+        assert_eq!((model.decibels(0.0), model.decibels(0.5)), (40.2, 40.2));
+        let free_space = PathLoss { exponent: 2.0, ..model };
+        // Friis at 2.45 GHz and 100 m: 20 log10(4 pi 100 f / c) = 80.23 dB.
+        assert!((free_space.decibels(100.0) - 80.23).abs() < 0.05);
+    }
+
+    #[test]
+    fn the_bit_error_rate_is_the_standards() {
+        // The sum with binomial coefficients, computed elsewhere.
+        for (snr, expected) in
+            [(0.5, 1.658805005e-02), (1.0, 1.615266879e-04), (2.0, 8.200059820e-09)]
+        {
+            assert!((bit_error(snr) / expected - 1.0).abs() < 1e-6, "{snr}: {}", bit_error(snr));
+        }
+        // Without a signal, every symbol is guessed: 15/16 are wrong, 8/15 of their bits.
+        assert!((bit_error(0.0) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn at_the_sensitivity_one_frame_of_20_bytes_in_a_hundred_is_lost() {
+        // 31.1 m: 40.2 + 30 log10(d) = 85.
+        let metres = 10f64.powf((85.0 - 40.2) / 30.0);
+        for (factor, len, least, most) in [
+            (1.0, 20, 0.0099, 0.0101),
+            (1.0, 127, 0.061, 0.063),
+            // One decibel less is 8 % of the distance.
+            (1.08, 127, 0.42, 0.44),
+            (0.5, 127, 0.0, 1e-9),
+            (1.3, 127, 0.999, 1.0),
+        ] {
+            let positions = [place(0.0, 0.0), place(0.6 * metres * factor, 0.8 * metres * factor)];
+            let reception = Reception::by_distance(&PathLoss::default(), &positions);
+            let loss = 1.0 - reception.success(0, 1, len);
+            assert!((least..=most).contains(&loss), "{factor} {len}: {loss}");
+        }
+    }
+
+    #[test]
+    fn carrier_sense_has_its_own_level() {
+        // 50 m: -91.2 dBm.
+        let positions = [place(0.0, 0.0), place(50.0, 0.0)];
+        for (level, hears) in [("-91.1 dBm", false), ("-91.2 dBm", true), ("-95 dBm", true)] {
+            let model =
+                PathLoss { carrier_sense: Some(level.parse().unwrap()), ..PathLoss::default() };
+            let reception = Reception::by_distance(&model, &positions);
+            assert_eq!(reception.hears(0, 1), hears, "{level}");
+            assert!(reception.hears(0, 0) && reception.success(0, 1, 20) < 1e-3);
+        }
+        let near =
+            Reception::by_distance(&PathLoss::default(), &[place(0.0, 0.0), place(30.0, 0.0)]);
+        assert!(near.hears(0, 1) && near.hears(1, 0));
+    }
+
+    #[test]
+    fn a_row_of_the_table_is_for_both_directions_unless_the_other_has_one() {
+        let row = |from, to, loss| PairLoss { from, to, loss: ratio(loss) };
+        let rows = [row(0, 1, "10 %"), row(1, 2, "30 %"), row(2, 1, "100 %"), row(7, 0, "0 %")];
+        let reception = Reception::by_table(3, &rows);
+        let success = |from, to| reception.success(from, to, 100);
+        assert_eq!((success(0, 1), success(1, 0)), (0.9, 0.9));
+        assert_eq!((success(1, 2), success(2, 1), success(0, 2)), (0.7, 0.0, 0.0));
+        assert!(reception.hears(1, 2) && !reception.hears(2, 1) && !reception.hears(0, 2));
+        assert_eq!(reception.receivers(1).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(reception.receivers(2).count(), 0);
+        // A station that joined later hears no other.
+        assert!(!reception.hears(0, 3) && reception.success(3, 0, 1) == 0.0);
+    }
+
+    #[test]
+    fn a_model_without_any_reception_is_refused_with_what_to_write() {
+        assert_eq!(PathLoss::default().check(), Ok(()));
+        let wrong = |change: fn(&mut PathLoss)| {
+            let mut model = PathLoss::default();
+            change(&mut model);
+            model.check().unwrap_err()
+        };
+        assert!(wrong(|model| model.exponent = 0.5).contains("use 1 to 10"));
+        assert!(wrong(|model| model.exponent = 11.0).contains("`exponent` is 11"));
+        assert!(wrong(|model| model.exponent = f64::NAN).contains("`exponent` is NaN"));
+        let text = wrong(|model| model.transmit_power = "-50 dBm".parse().unwrap());
+        assert!(
+            text.starts_with("-50 dBm less 40.2 dB is below the sensitivity of -85 dBm"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn numbers_are_read_as_numbers_or_texts() {
+        let read = |json: &str| serde_json::from_str::<PathLoss>(json);
+        assert_eq!(read("{\"exponent\": \"3.5\"}").unwrap().exponent, 3.5);
+        assert_eq!(read("{\"exponent\": 2}").unwrap().exponent, 2.0);
+        for wrong in ["\"inf\"", "\"steep\"", "true"] {
+            let text = format!("{{\"exponent\": {wrong}}}");
+            assert!(read(&text).is_err(), "{wrong}");
+        }
+        let model = PathLoss { carrier_sense: "-90 dBm".parse().ok(), ..PathLoss::default() };
+        let text = serde_json::to_string(&model).unwrap();
+        assert_eq!(serde_json::from_str::<PathLoss>(&text).unwrap(), model);
+        let position: NodePosition = serde_json::from_str("[\"-3 m\", \"2 km\"]").unwrap();
+        assert_eq!(position, place(-3.0, 2000.0));
+    }
+}
