@@ -38,7 +38,7 @@ pub struct Faults {
     pub rebinds: u64,
     pub restarts: u64,
     pub model_changes: u64,
-    /// Sessions whose members did not all exchange messages within two minutes after the last fault; no
+    /// Sessions whose members did not all exchange messages within 20 s after the last fault; no
     /// faults of the relay.
     pub not_recovered: u64,
 }
