@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use units::{Attenuation, Distance, PowerLevel, Ratio};
 
 /// Distance of [`PathLoss::reference_loss`], m. Closer stations have this loss too: the far-field
@@ -82,10 +83,12 @@ impl Default for PathLoss {
 }
 
 impl PathLoss {
+    /// Path loss exponents: Rappaport's table 4.2 has 1.6 (in buildings, line of sight) to 6.
+    pub const EXPONENTS: RangeInclusive<f64> = 1.0..=10.0;
+
     /// Validates the parameters. The error says what is wrong and, after `; `, what to write.
     pub fn check(&self) -> Result<(), String> {
-        // Rappaport's table 4.2 has 1.6 (in buildings, line of sight) to 6.
-        if !(1.0..=10.0).contains(&self.exponent) {
+        if !Self::EXPONENTS.contains(&self.exponent) {
             return Err(format!(
                 "`exponent` is {}, outside the range of path loss exponents; use 1 to 10, such as 2 \
                  in free space",

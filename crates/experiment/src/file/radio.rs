@@ -2,7 +2,7 @@
 
 use crate::read::At;
 use crate::scalar::Word;
-use link::CsmaSpec;
+use link::{CsmaSpec, PathLoss};
 use schemars::JsonSchema;
 use units::{Attenuation, Bytes, PowerLevel, Rate, Span};
 
@@ -193,6 +193,7 @@ pub(crate) struct CsmaKeys {
 #[allow(dead_code)]
 struct PathLossKeys {
     /// Path loss exponent: 2 in free space, 2.7 to 6 with obstacles. Range: 1 to 10. Default: 3.
+    #[schemars(extend("minimum" = PathLoss::EXPONENTS.start(), "maximum" = PathLoss::EXPONENTS.end()))]
     exponent: Option<At<f64>>,
     /// Attenuation at 1 m, also for closer nodes; 40.2 dB is that of free space at 2.45 GHz.
     /// Default: 40.2 dB.
@@ -220,7 +221,7 @@ impl Word for Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{HalfDuplex, PathLoss, Promotion, Reach, Slow, State, StatesSpec};
+    use link::{HalfDuplex, Promotion, Reach, Slow, State, StatesSpec};
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;

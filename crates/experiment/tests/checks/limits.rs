@@ -210,6 +210,12 @@ workloads: [{mqtt: {broker: a, publishers: b, subscribers: c, pattern: many-to-o
         &["0"],
     ),
     case(["Csma", "min_be"], "profiles: {p: {channel: {csma: {max_be: 8, min_be: @}}}}", &["0", "8"], &["9", "-1"]),
+    case(
+        ["PathLoss", "exponent"],
+        "profiles: {p: {channel: {csma: {path_loss: {exponent: @}}}}}",
+        &["1", "10"],
+        &["0.9", "10.1"],
+    ),
     case(["Csma", "max_be"], "profiles: {p: {channel: {csma: {max_be: @}}}}", &["3", "8"], &["2", "9"]),
     case(["Csma", "max_backoffs"], "profiles: {p: {channel: {csma: {max_backoffs: @}}}}", &["0", "5"], &["6", "-1"]),
     case(["Csma", "retries"], "profiles: {p: {channel: {csma: {retries: @}}}}", &["0", "7"], &["8", "-1"]),
