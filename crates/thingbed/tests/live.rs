@@ -462,7 +462,14 @@ fn a_copy_that_fails_leaves_the_files_of_the_host_as_they_were() {
     assert!(!fs::read_to_string(&kept).unwrap().contains("user"), "a shorter file replaces all");
     lab.ask(&["cp", "meter-1:/etc/hosts", "folder"]).expect(0, &[" B"]);
     assert!(fs::read_to_string(bed.path().join("folder/hosts")).unwrap().contains("meter-1"));
+    let mode = || fs::metadata("/dev/null").unwrap().permissions().mode();
+    let before = mode();
     lab.ask(&["cp", "meter-1:/etc/hosts", "/dev/null"]).expect(0, &[" B"]);
+    lab.ask(&["cp", "kept", "meter-1:/dev/null"]).expect(0, &[" B"]);
+    let after = mode();
+    // Before any assertion, so that the machine stays usable.
+    fs::set_permissions("/dev/null", fs::Permissions::from_mode(before)).unwrap();
+    assert_eq!(after, before);
 }
 
 /// What failed before: the capture ended in the middle of a block, so no program could read all of it.

@@ -22,8 +22,8 @@ fn hidden_stations_collide_as_often_as_theory_gives_and_others_seldom() {
     bed.write("e.yaml", &fs::read_to_string(file).unwrap());
     bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["2 valid"]);
     let share = |radio: &str| {
-        let all = bed.summaries("hidden-stations").into_iter();
-        let run = all.filter(|run| run["cell"]["radio"] == radio).next_back().unwrap();
+        let mut all = bed.summaries("hidden-stations").into_iter();
+        let run = all.rfind(|run| run["cell"]["radio"] == radio).unwrap();
         assert_eq!(figure(&run, ".links.weak_signal_frames"), 0.0, "{radio}");
         let sent = figure(&run, ".loads.reports.sent");
         // 2 senders, 25 frames/s each, 60 s.

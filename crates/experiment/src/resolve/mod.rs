@@ -61,6 +61,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     // Networks attach nodes, links and routes need networks, and workloads need routes to know
     // which nodes reach each other.
     let nodes = Nodes::of(file, base, sink);
+    reception::check_counts(nodes.groups, sink);
     let networks = Networks::of(file, &nodes, base, sink);
     services::check(file, &networks, sink);
     hardware::check(file, &nodes, &networks, sink);

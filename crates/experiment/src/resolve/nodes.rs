@@ -7,7 +7,7 @@ use crate::nearest::advice;
 use crate::plan::{PlannedCpu, PlannedRoot};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
-use crate::resolve::{board, boundary, cores, reception, root};
+use crate::resolve::{board, boundary, cores, root};
 use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
@@ -57,7 +57,6 @@ impl<'f> Nodes<'f> {
             }
             nodes.counts.insert(name, count);
         }
-        reception::check_counts(groups, sink);
         // After all groups: a name may be that of a node of a later one.
         nodes.check_names(sink);
         if groups.is_some_and(Named::is_empty) {

@@ -36,11 +36,8 @@ pub fn cp(arguments: &Cp) -> Result<Status, String> {
             lab::enter_files(pid).map_err(|error| error.to_string())?;
             let source = File::open(from.1).map_err(failed(&arguments.from))?;
             let sink = sink.empty().map_err(failed(&arguments.to))?;
-            let mode = source.metadata().map(|meta| meta.permissions().mode());
             let copied = io::copy(&mut &source, &mut &sink);
-            // Without the set-user-ID bits: a node's file must not become a privileged program on
-            // the host.
-            let _ = mode.map(|mode| sink.set_permissions(fs::Permissions::from_mode(mode & 0o777)));
+            let _ = set_mode(&source, &sink);
             copied
         }
         _ => {
@@ -122,9 +119,18 @@ fn whole(path: &Path, name: &std::ffi::OsStr) -> PathBuf {
 }
 
 fn write(source: File, target: io::Result<File>, _: &Path) -> io::Result<u64> {
-    let (mode, target) = (source.metadata()?.permissions().mode(), target?);
+    let target = target?;
     let copied = io::copy(&mut &source, &mut &target)?;
-    // The bits for users, groups and others only, as in the other direction.
-    target.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+    set_mode(&source, &target)?;
     Ok(copied)
+}
+
+/// Gives a copy the mode of its source, if it is a file: a device, such as `/dev/null`, keeps its own.
+/// Without the set-user-ID bits: a node's file must not become a privileged program on the host.
+fn set_mode(source: &File, target: &File) -> io::Result<()> {
+    if !target.metadata()?.is_file() {
+        return Ok(());
+    }
+    let mode = source.metadata()?.permissions().mode() & 0o777;
+    target.set_permissions(fs::Permissions::from_mode(mode))
 }
