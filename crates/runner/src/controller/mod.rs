@@ -114,7 +114,9 @@ impl<'a, B: Environment> Controller<'a, B> {
             self.look()?;
             for job in self.jobs.iter_mut().filter(|job| waits(job)) {
                 let is_checked = matches!(job.role, Role::Node | Role::Service);
-                if is_checked && self.bed.is_ready(job) {
+                // One that a user has stopped before its start is waited for no longer.
+                let is_begun = job.is_started || job.asked_to_end;
+                if is_checked && is_begun && self.bed.is_ready(job) {
                     job.state = State::Ready;
                 }
             }
