@@ -22,7 +22,7 @@ from roots import HOME, MIRROR, PACKAGES, inside, root
 FILES = HOME / "packaging/newcomer"
 EXAMPLES = HOME / "python/examples"
 # Needed by no program of Thingbed, but by this user's.
-TOOLS = "pytest junitparser"
+TOOLS = "pytest junitparser ruamel.yaml>=0.18"
 
 
 def step(folder: Path, what: str, command: str, marks: list[str], status: int = 0) -> str:
@@ -71,8 +71,14 @@ def try_all(folder: Path, results: Path) -> None:
     packages = "apt-get update -q && apt-get install -q -y --no-install-recommends python3-venv"
     _, took = inside(folder, ["sh", "-c", packages])
     print(f"| `apt-get install python3-venv`, which a desktop has | {took:.1f} s |", flush=True)
-    install = f"python3 -m venv v && v/bin/pip install -q /tmp/{wheel.name} {TOOLS}"
-    step(folder, f"`pip install {wheel.name} {TOOLS}`, with a new environment", install, [])
+    # Fetched outside, as a certificate authority of this machine is unknown in the root.
+    version = inside(folder, ["python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+    fetch = ["pip", "download", "-q", "--only-binary=:all:", "--python-version", version[0].strip()]
+    fetch = [sys.executable, "-m", *fetch, "-d", str(user / "wheels"), *TOOLS.split()]
+    subprocess.run(fetch, check=True)
+    options = "-q --no-index --find-links wheels"
+    install = f"python3 -m venv v && v/bin/pip install {options} /tmp/{wheel.name} pytest junitparser"
+    step(folder, f"`pip install {wheel.name} pytest junitparser`, with a new environment", install, [])
     step(folder, "`thingbed demo`: first valid result", "v/bin/thingbed demo -q first", ["VALID"])
     sweep = "v/bin/thingbed run sweep.yaml -q --junit junit.xml"
     what = "a sweep of 15 runs: 99th percentile of a Python program by loss"
