@@ -77,8 +77,9 @@ def try_all(folder: Path, results: Path) -> None:
     fetch = [sys.executable, "-m", *fetch, "-d", str(user / "wheels"), *TOOLS.split()]
     subprocess.run(fetch, check=True)
     options = "-q --no-index --find-links wheels"
-    install = f"python3 -m venv v && v/bin/pip install {options} /tmp/{wheel.name} pytest junitparser"
-    step(folder, f"`pip install {wheel.name} pytest junitparser`, with a new environment", install, [])
+    names = f"{wheel.name} pytest junitparser"
+    install = f"python3 -m venv v && v/bin/pip install {options} /tmp/{names}"
+    step(folder, f"`pip install {names}`, with a new environment", install, [])
     step(folder, "`thingbed demo`: first valid result", "v/bin/thingbed demo -q first", ["VALID"])
     sweep = "v/bin/thingbed run sweep.yaml -q --junit junit.xml"
     what = "a sweep of 15 runs: 99th percentile of a Python program by loss"
