@@ -193,8 +193,8 @@ pub enum Command {
 pub struct Run {
     /// Experiment file (YAML), or a capsule of `thingbed pack`
     pub file: PathBuf,
-    /// Run only these cells, e.g. model=udp-rr,network='ideal|radio'; repeatable. Values with `|`,
-    /// `,` or `=` need double quotes, e.g. 'mix="GET=9,POST=1"'
+    /// Run only these cells, e.g. model=udp-rr,network='ideal|radio'; repeatable: values of one axis
+    /// add up. Values with `|`, `,` or `=` need double quotes, e.g. 'mix="GET=9,POST=1"'
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
     #[command(flatten)]
