@@ -8,6 +8,7 @@ use common::{Bed, CommandOutput, has, is_root};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+// Without KVM, a machine boots slowly on a busy machine: hence the limits of five minutes.
 const LAB: &str = "experiment: NAME
 nodes:
   gateway: {}
@@ -27,6 +28,7 @@ networks:
     subnet: 10.78.0.0/24
     links: {board: {down: {delay: 20 ms}}}
 duration: 1 s
+setup_limit: 5 min
 ";
 
 /// The machine behind a router.
@@ -47,6 +49,7 @@ networks:
   near: {attach: [router, board], subnet: 10.71.0.0/24}
   far: {attach: [gateway, router], subnet: 10.72.0.0/24}
 duration: 1 s
+setup_limit: 5 min
 ";
 
 /// Five echoes to the machine.
@@ -227,6 +230,7 @@ capture: {}
 workloads:
   - command: {on: gateway, run: [busybox, ping, -c, '40', -i, '0.2', -s, '1000', board]}
 duration: 10 s
+setup_limit: 5 min
 drain: 10 s
 ";
 
@@ -319,6 +323,7 @@ networks:
 workloads:
   - command: {on: far, run: ['true']}
 duration: 1 s
+setup_limit: 5 min
 ";
 
 #[test]

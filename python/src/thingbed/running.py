@@ -117,7 +117,7 @@ def _value(value: object) -> str:
 
 
 def _word(text: str) -> str:
-    """Return the text as a word of `--only`, in double quotes if needed (docs/experiment-file/matrix.md)."""
+    """Return the text as a word of `--only`, in double quotes if needed (docs: matrix)."""
     if text and text == text.strip() and not text.startswith('"') and not set(text) & set("|,="):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
