@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     return library
 
 
-def listener() -> "director.Listener":
+def listener() -> Any:
     return director.Listener(b"a key of sixteen bytes", "127.0.0.1:1", "127.0.0.1:2")
 
 

@@ -85,7 +85,7 @@ def test_values_with_separators_are_quoted_in_selections() -> None:
     mixes = ["GET=9,POST=1", "a|b", 'say "x" \\', '"q"', " x", "", "5 %", 7, True]
     assert running.selection({"mix": mixes, "a=b": "c"}) == [
         "--only",
-        r'''mix="GET=9,POST=1"|"a|b"|say "x" \|"\"q\""|" x"|""|5 %|7|true''',
+        r"""mix="GET=9,POST=1"|"a|b"|say "x" \|"\"q\""|" x"|""|5 %|7|true""",
         "--only",
         '"a=b"=c',
     ]
