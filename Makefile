@@ -45,9 +45,10 @@ test:
 	@mkdir -p target; nice -n 5 scripts/kernel.sh >target/kernel.log 2>&1 & \
 		$(MAKE) lint && cargo xtask test 3; \
 		status=$$?; wait $$! || { cat target/kernel.log; exit 1; }; \
-		if $(MAKE) $(PACKAGE)/pytest; then $(MAKE) test-python || status=1; \
+		scripts/director-embedded.sh >target/embedded.log 2>&1 & \
+		if $(MAKE) $(PACKAGE)/pytest; then $(MAKE) test-python BUILT=yes || status=1; \
 		else echo "NOT RUN: tests of the Python package: their tools could not be installed from PyPI"; fi; \
-		scripts/director-embedded.sh || status=1; \
+		wait $$! || status=1; cat target/embedded.log; \
 		exit $$status
 
 # The director on microcontrollers: sizes, and sessions in QEMU. Needs qemu-system-arm and qemu-system-riscv32.
@@ -88,8 +89,9 @@ wheel: build $(PACKAGE)/pytest
 	ls -l target/wheels
 
 # Checks and tests the Python package with the debug build. The first run installs its tools from PyPI.
+# BUILT=yes takes the programs of the last build: that of all tests has them, with other features of crates.
 test-python: $(PACKAGE)/pytest
-	cargo build --locked -p thingbed -p workloads
+	$(if $(BUILT),,cargo build --locked -p thingbed -p workloads)
 	$(PACKAGE)/ruff check --no-cache python packaging
 	$(PACKAGE)/ruff format --no-cache --check python packaging
 	cd python && $(CURDIR)/$(PACKAGE)/mypy --cache-dir $(CURDIR)/target/mypy src tests examples/*.py generate.py

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from thingbed import pytest_plugin
+
 EXAMPLES = ROOT / "python" / "examples"
 LOSS_TEST = """
 from thingbed import Ready
@@ -133,3 +135,16 @@ def test_labs_in_tests(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.runpytest_subprocess("--thingbed-clock=real", *OPTIONS).assert_outcomes(passed=1)
+
+
+def test_a_machine_that_lacks_something_may_have_virtual_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What failed before, for example in a container: `doctor` ends with 1 there.
+    real = os.environ["THINGBED_BIN"]
+    expected = pytest_plugin.has_virtual_time()
+    lacking = tmp_path / "thingbed"
+    lacking.write_text(f'#!/bin/sh\n"{real}" "$@"\nexit 1\n')
+    lacking.chmod(0o755)
+    monkeypatch.setenv("THINGBED_BIN", str(lacking))
+    assert pytest_plugin.has_virtual_time() == expected

@@ -89,7 +89,8 @@ def clock_of(config: pytest.Config) -> Clock:
 
 def has_virtual_time() -> bool:
     """Return whether `thingbed doctor` finds the guest kernel for an infinite CPU."""
-    findings = json.loads(tool.call(["doctor", "--json"]))
+    # It ends with 1 if anything is missing that real time needs.
+    findings = json.loads(tool.call(["doctor", "--json"], accepted=(0, 1)))
     return any(one["what"] == "virtual time" and one["grade"] == "good" for one in findings)
 
 

@@ -47,8 +47,10 @@ def find() -> str:
     return str(Path(path).absolute())
 
 
-def call(arguments: Sequence[str], cwd: Path | None = None) -> str:
+def call(arguments: Sequence[str], cwd: Path | None = None, accepted: Sequence[int] = (0,)) -> str:
     """Run a command of the tool to its end, and return its standard output.
+
+    `accepted` are the exit statuses that are no error.
 
     Raises:
         InputError: the arguments are wrong.
@@ -58,7 +60,8 @@ def call(arguments: Sequence[str], cwd: Path | None = None) -> str:
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", cwd=cwd
     )
-    check(done.returncode, done.stderr, command)
+    if done.returncode not in accepted:
+        check(done.returncode, done.stderr, command)
     return done.stdout
 
 
