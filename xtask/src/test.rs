@@ -22,8 +22,8 @@ struct Program {
     folder: PathBuf,
 }
 
-/// Builds and runs all tests, `jobs` programs at a time, then those in the documentation. Returns
-/// the programs that failed.
+/// Builds and runs all tests, `jobs` programs at a time, and those in the documentation meanwhile.
+/// Returns the programs that failed.
 ///
 /// # Errors
 /// When they do not build or cargo does not run.
@@ -33,7 +33,8 @@ pub fn test(root: &Path, jobs: usize) -> Result<Vec<String>, String> {
     println!("built {} test programs in {} s", programs.len(), begun.elapsed().as_secs());
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
+    let documentation = std::thread::scope(|scope| {
+        let documentation = scope.spawn(|| documentation(root));
         // Without a thread, no test would run and none would fail.
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
@@ -52,14 +53,16 @@ pub fn test(root: &Path, jobs: usize) -> Result<Vec<String>, String> {
                 }
             });
         }
+        documentation.join()
     });
     let mut failed = failed.into_inner().unwrap_or_default();
-    if !cargo(root)
-        .args(["test", "--doc", "--workspace", "--locked"])
-        .status()
-        .is_ok_and(|status| status.success())
-    {
-        failed.push("documentation".to_owned());
+    match documentation {
+        Ok(Ok(())) => println!("documentation: ok"),
+        Ok(Err(text)) => {
+            println!("FAILED documentation:\n{text}");
+            failed.push("documentation".to_owned());
+        }
+        Err(_) => failed.push("documentation".to_owned()),
     }
     println!("all tests took {} s with their build", begun.elapsed().as_secs());
     Ok(failed)
@@ -88,6 +91,20 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
         return Err("the tests do not build".to_owned());
     }
     Ok(String::from_utf8_lossy(&built.stdout).lines().filter_map(program).collect())
+}
+
+/// Runs the examples in the documentation of crates.
+///
+/// # Errors
+/// What was printed, if one fails or cargo does not run.
+fn documentation(root: &Path) -> Result<(), String> {
+    let output = cargo(root).args(["test", "--doc", "--workspace", "--locked", "--quiet"]).output();
+    let output = output.map_err(|error| format!("run cargo: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The test program that a message of cargo is about, if any.
