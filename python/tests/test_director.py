@@ -1,4 +1,7 @@
-"""The director's Python package, over a C library that does not exist."""
+"""The director's Python package over a stand-in for its C library.
+
+For orders of events that the real one cannot repeat; the rest is in `test_director_library.py`.
+"""
 
 import asyncio
 import ctypes

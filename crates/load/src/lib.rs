@@ -38,7 +38,7 @@ mod targets;
 mod template;
 
 pub use datagram::IDS_PER_SECOND;
-pub use device::{DeviceError, DeviceSettings, MisbehaviourShares, check, serve};
+pub use device::{DeviceError, DeviceSettings, MisbehaviourShares, check, is_exhausted, serve};
 pub use error::Error;
 pub use figures::{Figures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};

@@ -33,11 +33,11 @@ pub(crate) fn jobs(programs: Programs<'_>, mqtt: &Mqtt) -> Result<Vec<Job>, Erro
     let Programs { plan, number, .. } = programs;
     let clients = mqtt.clients();
     let mut schedules: Vec<Vec<(u64, u64)>> = vec![Vec::new(); clients.len()];
-    let mut expected = vec![0; clients.len()];
+    let mut expected: Vec<Vec<u64>> = vec![Vec::new(); clients.len()];
     for (message, planned) in mqtt.schedule(plan.impairment_seed(), number).into_iter().enumerate()
     {
         schedules[planned.from].push((message as u64, planned.at.as_ns()));
-        expected[planned.to] += 1;
+        expected[planned.to].push(message as u64);
     }
     // The certificate is checked against the host name of the connection.
     let host = match (&mqtt.tls, programs.way(&mqtt.broker, &mqtt.network)) {

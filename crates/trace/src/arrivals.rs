@@ -41,11 +41,7 @@ impl FromStr for Arrivals {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut args = Arguments::read(text);
         let value = match args.kind {
-            "on-off" => Self::OnOff {
-                on: parse_part(&mut args, "on")?,
-                off: parse_part(&mut args, "off")?,
-                every: parse_part(&mut args, "every")?,
-            },
+            "on-off" => on_off(&mut args)?,
             "step" | "ramp" | "sine" => {
                 let poisson = match args.take("spacing") {
                     // Poisson by default: many independent devices together are close to it.
@@ -84,6 +80,27 @@ impl FromStr for Arrivals {
         };
         args.done(value)
     }
+}
+
+/// On periods without a request, on average, from which an on-off source is refused: each one costs
+/// time when the trace is made.
+const MAX_EMPTY_PERIODS: f64 = 10_000.0;
+
+fn on_off(args: &mut Arguments) -> Result<Arrivals, ParseError> {
+    let on = parse_part(args, "on")?;
+    let off = parse_part(args, "off")?;
+    let every = parse_part(args, "every")?;
+    // With a constant interval, each on period begins with a request.
+    let empty = if every.is_constant() { 0.0 } else { every.mean_ns() / on.mean_ns() };
+    if empty > MAX_EMPTY_PERIODS {
+        let between = every.mean_ns() * (1.0 + off.mean_ns() / on.mean_ns()) / 1e9;
+        return Err(args.error(format_args!(
+            "`every` is {empty:.0} times as long as `on`, so nearly all on periods are without a \
+             request; at most {MAX_EMPTY_PERIODS:.0} times are possible. Make `on` and `off` longer, \
+             or write `exponential:{between:.0}s`, which looks the same on this scale"
+        )));
+    }
+    Ok(Arrivals::OnOff { on, off, every })
 }
 
 /// Parses a time (`2s`) or a distribution with its mean (`exponential 2s`). The separator is a
@@ -322,6 +339,10 @@ mod tests {
         assert!(why("ramp:from=1/s,to=2/s").contains("`over` is missing"));
         assert!(why("often").contains("unknown arrival process"));
         assert!(why("on-off:on=1s,off=1s,every=0s").contains("is 0"));
+        // What failed: it drew 3.6e12 periods before the first request.
+        let short = why("on-off:on=1ns,off=3ns,every=exponential 1h");
+        assert!(short.contains("exponential:14400s") && short.contains("at most 10000"), "{short}");
+        assert_eq!(times("on-off:on=1ns,off=9ns,every=1h", 1).nth(2), Some(20));
         for endless in ["constant:0s", "constant:0.4ns", "uniform:0s,0s", "uniform:low=0s,high=0ns"]
         {
             assert!(why(endless).contains("the time between requests is 0"), "{endless}");

@@ -67,6 +67,17 @@ pub(crate) struct Syntax {
 impl Syntax {
     /// Parses `text` to a value in base units.
     pub fn parse(&self, text: &str) -> Result<f64, ParseError> {
+        self.read(text).map(|(base, ..)| base)
+    }
+
+    /// Parses `text` to the next whole number of base units. The unit's factor must be whole.
+    pub fn parse_whole(&self, text: &str) -> Result<u64, ParseError> {
+        let (base, number, factor) = self.read(text)?;
+        Ok(exact(number, factor as u64).unwrap_or_else(|| nearest(base)))
+    }
+
+    /// The value in base units, its number and the factor of its unit.
+    fn read<'t>(&self, text: &'t str) -> Result<(f64, &'t str, f64), ParseError> {
         let trimmed = text.trim();
         let end = number_len(trimmed);
         let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
@@ -102,8 +113,29 @@ impl Syntax {
                 range: self.range,
             });
         }
-        Ok(base)
+        Ok((base, number, *factor))
     }
+}
+
+/// `number` times `factor`, to the next whole number. Exact, unlike an `f64`, which has no single
+/// nanosecond above 104 days. `None` for a number with an exponent or with too many digits.
+fn exact(number: &str, factor: u64) -> Option<u64> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let places = u32::try_from(part.len()).ok().filter(|places| *places <= 15)?;
+    let scale = 10_u128.pow(places);
+    let value = |digits: &str| match digits {
+        "" => Some(0),
+        digits => digits.parse::<u64>().ok().map(u128::from),
+    };
+    let scaled = (value(whole)?.checked_mul(scale)? + value(part)?) * u128::from(factor);
+    u64::try_from((scaled + scale / 2) / scale).ok()
+}
+
+/// The next whole number, as `f64::round`, which needs the standard library. `value` is not
+/// negative.
+pub(crate) fn nearest(value: f64) -> u64 {
+    let below = value as u64;
+    below + u64::from(value - below as f64 >= 0.5)
 }
 
 /// The length in bytes of the number at the start of `text`. An exponent counts only if a
@@ -125,4 +157,18 @@ fn number_len(text: &str) -> usize {
         }
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn rounding_is_that_of_the_standard_library() {
+        let near = |half: f64| [half.next_down(), half, half.next_up()];
+        let values = [0.5, 1.5, 2.5, 1e9 + 0.5, 4_503_599_627_370_495.5, 36e15];
+        for value in values.into_iter().flat_map(near).chain([0.0, 1.0]) {
+            assert_eq!(nearest(value), value.round() as u64, "{value}");
+        }
+    }
 }

@@ -55,9 +55,13 @@ impl Template {
         if message.len() != self.bytes.len() {
             return None;
         }
-        // Length and number identify a message. Comparing the whole payload would cost time per
-        // message.
-        message[self.place..self.place + MARKER.len()].iter().try_fold(0, |number, digit| {
+        let end = self.place + MARKER.len();
+        // The length alone would take messages of others for this workload's.
+        if message[..self.place] != self.bytes[..self.place] || message[end..] != self.bytes[end..]
+        {
+            return None;
+        }
+        message[self.place..end].iter().try_fold(0, |number, digit| {
             digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
         })
     }
@@ -80,6 +84,8 @@ mod tests {
         assert_eq!(template.number(b"<id>0000000599</id>"), Some(599));
         assert_eq!(template.number(b"<id>00000x0599</id>"), None);
         assert_eq!(template.number(b"<id>0000000599</id> "), None);
+        assert_eq!(template.number(b"<no>0000000599</no>"), None);
+        assert_eq!(template.number(b"<id>0000000599</no>"), None);
     }
 
     #[test]

@@ -74,6 +74,34 @@ pub(super) const MARKOV: Model = Model {
 /// The index of the random number for the state before the first frame.
 const BEFORE: u64 = u64::MAX;
 
+/// The index of the random number for the state at a change of the model, before frame `index`.
+fn at_change(index: u64) -> u64 {
+    BEFORE - 1 - index
+}
+
+/// The state, from 0, with which a flow in `state` goes on under a model with long-term shares `now`
+/// after one with shares `before`; `u` is uniform in [0, 1). Flows that were in states by their
+/// shares are so afterwards (a maximal coupling): the tolerance of the next interval relies on it.
+/// And as few as possible change their state, so that a ramp of settings does not break bursts.
+fn carried(state: usize, before: &[f64; 4], now: &[f64; 4], u: f64) -> usize {
+    let keep = if before[state] > 0.0 { (now[state] / before[state]).min(1.0) } else { 0.0 };
+    if u < keep {
+        return state;
+    }
+    let gain = |other: usize| match before[state] > 0.0 {
+        true => (now[other] - before[other]).max(0.0),
+        // A state that the model before only passed through once.
+        false => now[other],
+    };
+    let all: f64 = (0..4).map(gain).sum();
+    let mut rest = (u - keep) / (1.0 - keep) * all;
+    let reached = |other: &usize| {
+        rest -= gain(*other);
+        rest < 0.0
+    };
+    (0..4).find(reached).unwrap_or(state)
+}
+
 fn rest(share: Ratio) -> Ratio {
     Ratio::from_fraction((1.0 - share.fraction()).clamp(0.0, 1.0)).unwrap_or_default()
 }
@@ -94,6 +122,11 @@ impl GilbertElliott {
     pub fn bad(&self) -> f64 {
         let (p, r) = (self.p.fraction(), self.r.fraction());
         if p + r == 0.0 { 0.0 } else { p / (p + r) }
+    }
+
+    /// Long-term shares of the good and the bad state.
+    pub(super) fn shares(&self) -> [f64; 4] {
+        [1.0 - self.bad(), self.bad(), 0.0, 0.0]
     }
 
     /// Long-term share of frames lost; 1-k if no transition leads to the bad state.
@@ -170,7 +203,13 @@ impl GilbertElliott {
     pub(super) fn takes(&self, flow: &mut LossFlow, draw: Draw, index: u64) -> bool {
         // A flow begins in the long-term distribution: short flows lose as many frames.
         let first = || draw.uniform(Purpose::State, BEFORE) < self.bad();
-        let state = *flow.bad.get_or_insert_with(first);
+        let state = match (flow.bad, flow.before.take()) {
+            (Some(bad), Some(before)) => {
+                let u = draw.uniform(Purpose::State, at_change(index));
+                carried(usize::from(bad), &before, &self.shares(), u) == 1
+            }
+            (bad, _) => bad.unwrap_or_else(first),
+        };
         // The state before the transition decides about this frame, as in tc-netem's
         // `loss_gilb_ell`.
         let loss = if state { self.loss_bad } else { self.loss_good };
@@ -188,7 +227,14 @@ impl GilbertElliott {
 impl Markov {
     pub(super) fn takes(&self, flow: &mut LossFlow, draw: Draw, index: u64) -> bool {
         let first = || self.first(draw.uniform(Purpose::State, BEFORE));
-        let before = *flow.state.get_or_insert_with(first);
+        let before = match (flow.state, flow.before.take()) {
+            (Some(state), Some(before)) => {
+                let u = draw.uniform(Purpose::State, at_change(index));
+                let place = usize::from(state - 1);
+                carried(place, &before, &self.stationary(), u) as u8 + 1
+            }
+            (state, _) => state.unwrap_or_else(first),
+        };
         // The state after the transition decides, as in tc-netem's `loss_4state`.
         let now = self.next(before, draw.uniform(Purpose::State, index));
         flow.state = Some(now);

@@ -15,4 +15,7 @@ pub(crate) struct LossFlow {
     pub bad: Option<bool>,
     /// Markov: 1 to 4; `None` before the first frame.
     pub state: Option<u8>,
+    /// Long-term shares of the states under the settings before, if these have changed since the
+    /// last frame.
+    pub before: Option<Box<[f64; 4]>>,
 }

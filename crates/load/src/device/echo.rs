@@ -1,6 +1,6 @@
 //! Echo servers for plain UDP and TCP.
 
-use super::reading::{MAX_CONNECTIONS, prepare, read_on, wait, write_on};
+use super::reading::{MAX_CONNECTIONS, prepare, read_on, wait_after, write_on};
 use crate::socket::{Batch, Datagrams};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -41,7 +41,7 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
                 }
                 // Dropping the stream closes it.
                 Ok(_) => {}
-                Err(_) => wait(listener, CHECK_INTERVAL.into()),
+                Err(error) => wait_after(&error, listener, CHECK_INTERVAL.into()),
             }
         }
     });

@@ -19,6 +19,7 @@ pub use check::check;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
 pub use misbehaviour::MisbehaviourShares;
+pub use reading::is_exhausted;
 pub(crate) use resource_server::spend;
 pub use settings::DeviceSettings;
 

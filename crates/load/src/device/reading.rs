@@ -64,9 +64,46 @@ pub(crate) fn read_on(
     false
 }
 
+/// Whether a connection was not accepted for want of descriptors or memory. It stays in the queue, so
+/// its listener is readable at once again: a loop that only polls would spin.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    matches!(code, Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Waits after a failed accept: for a connection, or for what it lacked, at most for `most`.
+pub(crate) fn wait_after(error: &io::Error, listener: &TcpListener, most: Duration) {
+    match is_exhausted(error) {
+        true => std::thread::sleep(most),
+        false => wait(listener, most),
+    }
+}
+
 /// Waits for a connection, at most for `most`.
-pub(crate) fn wait(listener: &TcpListener, most: Duration) {
+fn wait(listener: &TcpListener, most: Duration) {
     let mut entry = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which lives over the call.
     unsafe { libc::poll(&raw mut entry, 1, most.as_millis() as libc::c_int) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed: without descriptors a device took a whole CPU, because its listener was readable.
+    #[test]
+    fn a_listener_without_descriptors_waits_although_it_is_readable() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let most = Duration::from_millis(50);
+        for code in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            let begin = clock::now();
+            wait_after(&io::Error::from_raw_os_error(code), &listener, most);
+            assert!(Duration::from(clock::now() - begin) >= most, "{code}");
+        }
+        for code in [libc::EAGAIN, libc::ECONNABORTED] {
+            assert!(!is_exhausted(&io::Error::from_raw_os_error(code)), "{code}");
+        }
+    }
 }

@@ -44,8 +44,8 @@ pub struct MqttSpec {
     /// Topic filter of the subscription.
     #[serde(default)]
     pub subscribe: Option<String>,
-    /// Number of expected messages.
-    pub expected: u64,
+    /// Numbers of the messages that arrive by the subscription; others are foreign.
+    pub expected: Vec<u64>,
     /// Topic of published messages.
     #[serde(default)]
     pub publish: Option<String>,
@@ -107,7 +107,7 @@ mod tests {
         json!({"node": "meter-1", "client": "meter-1-0", "broker": "broker",
             "host": "10.0.0.1", "port": 1883, "version": "5", "qos": 2, "keep_alive_s": 60,
             "clean_session": true, "reconnect_min_ns": 1, "reconnect_max_ns": 2,
-            "connect_limit_ns": 5, "subscribe": "a/b", "expected": 3, "publish": "a/c",
+            "connect_limit_ns": 5, "subscribe": "a/b", "expected": [1, 2], "publish": "a/c",
             "schedule": [[0, 0], [3, 10]], "payload": "/p", "events": "/e.csv"})
     }
 

@@ -13,6 +13,18 @@ pub(crate) fn refusal(plan: &Plan, cpu: Cpu) -> Option<String> {
              meanwhile\n  use a CPU of finite speed (--cpu 1), or `mode: sleep` without `spin`"
         ));
     }
+    let is_limited =
+        |node: &&experiment::PlannedNode| node.limits.cpus.is_some() || node.limits.cpu.is_some();
+    if cpu.is_infinite()
+        && let Some(node) = plan.nodes.iter().find(is_limited)
+    {
+        return Some(format!(
+            "node {} has a limit of its CPU, and with an infinite CPU programs take no time, whatever \
+             their limit\n  use a CPU of finite speed (--cpu 1), or remove `cpus` and `cpu` from its \
+             `limits`",
+            node.name
+        ));
+    }
     if let Some(node) = plan.nodes.iter().find(|node| node.external.is_some()) {
         return Some(format!(
             "node {} is `external`: hardware runs in real time, and cannot wait for a virtual \
@@ -50,5 +62,33 @@ fn busy(workload: &Workload) -> Option<String> {
             Some(format!("the probe {} has `mode: busy` (the default is both modes)", probe.name))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use experiment::{Experiment, Only};
+
+    fn refused(limits: &str, cpu: Cpu) -> Option<String> {
+        let text = format!(
+            "experiment: e\nnodes: {{a: {{limits: {{{limits}}}}}, b: {{}}}}\n\
+             networks: {{n: {{attach: [a, b], subnet: 10.0.0.0/24}}}}\nduration: 1 s\n"
+        );
+        let experiment = Experiment::parse(&text, "e.yaml", "").unwrap();
+        let cell = experiment.cells(&Only::all()).unwrap().remove(0);
+        refusal(&experiment.plan(&cell, 0, 1).unwrap(), cpu)
+    }
+
+    /// What failed: a program of a node with a tenth of a CPU computed in no time, and one with a
+    /// hundredth never ended.
+    #[test]
+    fn a_limit_of_the_cpu_needs_a_cpu_of_finite_speed() {
+        for limits in ["cpus: 0.5", "cpu: 200 MHz"] {
+            let text = refused(limits, Cpu::Infinite).unwrap();
+            assert!(text.contains("node a has a limit") && text.contains("--cpu 1"), "{text}");
+            assert_eq!(refused(limits, Cpu::Mips(1_000)), None);
+        }
+        assert_eq!(refused("memory: 64 MiB", Cpu::Infinite), None);
     }
 }

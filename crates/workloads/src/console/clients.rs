@@ -122,6 +122,11 @@ impl Clients {
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         });
         while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.len() >= MOST {
+                // One that never said what it wants must not keep others out.
+                let silent = self.clients.iter().position(|client| !client.is_attached);
+                silent.map(|place| self.clients.remove(place));
+            }
             // Further ones are closed at once.
             if self.clients.len() < MOST && stream.set_nonblocking(true).is_ok() {
                 self.clients.push(Client { stream, is_attached: false, backlog: VecDeque::new() });
@@ -210,6 +215,27 @@ mod tests {
         bed.serve();
         assert_eq!(more.read(&mut [0; 1]).unwrap(), 0, "it is closed at once");
         assert_eq!((bed.clients.clients.len(), all.len()), (MOST, MOST - 1));
+    }
+
+    /// What failed: clients that connected and sent nothing kept all others out until they closed.
+    #[test]
+    fn clients_that_send_nothing_do_not_keep_others_out() {
+        let mut bed = Bed::new();
+        bed.clients.print(b"login: ");
+        let mut attached = bed.client(CONSOLE_ATTACH);
+        let silent: Vec<_> = (0..2 * MOST)
+            .map(|_| {
+                let stream = UnixStream::connect(&bed.path).unwrap();
+                bed.serve();
+                stream
+            })
+            .collect();
+        let mut late = bed.client(CONSOLE_ATTACH);
+        assert_eq!(seen(&mut late, 7), b"login: ");
+        bed.clients.print(b"root");
+        assert_eq!(seen(&mut late, 4), b"root");
+        assert_eq!(seen(&mut attached, 11), b"login: root", "an attached one stays");
+        assert_eq!((bed.clients.clients.len(), silent.len()), (MOST, 2 * MOST));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::exchange::protocol::{Connecting, Driver, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
-use crate::protocols::tcp::{listen, stream};
+use crate::protocols::tcp::{EXHAUSTED_PAUSE, listen, stream};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -207,10 +207,17 @@ async fn accept(
 ) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     loop {
-        // A connection that closed before accept does not affect the next one.
-        let Ok((stream, from)) = listener.accept().await else {
-            tokio::task::yield_now().await;
-            continue;
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) if load::is_exhausted(&error) => {
+                tokio::time::sleep(EXHAUSTED_PAUSE.into()).await;
+                continue;
+            }
+            // A connection that closed before accept does not affect the next one.
+            Err(_) => {
+                tokio::task::yield_now().await;
+                continue;
+            }
         };
         let _ = stream.set_nodelay(true);
         let (payloads, notes, peer) =

@@ -8,7 +8,7 @@ pub(crate) use request::parse;
 
 use super::misbehaviour::Misbehaviour;
 use super::queue::{Job, Queue};
-use super::reading::{MAX_CONNECTIONS, prepare, read_on, wait, write_on};
+use super::reading::{MAX_CONNECTIONS, prepare, read_on, wait_after, write_on};
 use super::resource_server::ResourceServer;
 use crate::http::Part;
 pub(crate) use request::Head;
@@ -50,7 +50,7 @@ pub(crate) fn accept(
                 }
                 // Dropping the stream closes it.
                 Ok(_) => {}
-                Err(_) => wait(listener, CHECK_INTERVAL),
+                Err(error) => wait_after(&error, listener, CHECK_INTERVAL),
             }
         }
     });

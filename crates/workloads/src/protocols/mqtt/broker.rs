@@ -30,6 +30,8 @@ pub(crate) enum Manners {
     NeverAcknowledges,
     /// Precedes each message with others that do not belong to the workload.
     Babbles,
+    /// Precedes each message with one whose last digit is another, as of a second workload.
+    Renumbers,
 }
 
 /// Topic filters, and the connections that they belong to.
@@ -95,6 +97,10 @@ fn publish(
             to.write_all(&message(filter, &vec![b'9'; payload.len()]))?;
             to.write_all(&message(filter, &[&payload[1..], b"\0"].concat()))?;
             to.write_all(&message(b"another/topic", payload))?;
+        }
+        if manners == Manners::Renumbers {
+            let rest = &payload[..payload.len().saturating_sub(1)];
+            to.write_all(&message(filter, &[rest, b"0"].concat()))?;
         }
         to.write_all(&message(filter, payload))?;
     }

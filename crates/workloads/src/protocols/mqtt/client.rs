@@ -13,7 +13,7 @@ use record::control::Command;
 use record::event::{ClientEvent, MessageEvent};
 use record::spec::MqttSpec;
 use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_int};
 use units::{Instant, Span};
 
@@ -77,6 +77,8 @@ struct Client<'a> {
     next: usize,
     acknowledged: u64,
     numbers: HashMap<c_int, u64>,
+    /// Numbers of the messages that others publish to this client.
+    expected: HashSet<u64>,
     seen: Seen,
     received: u64,
     tend_at: Instant,
@@ -114,6 +116,7 @@ impl<'a> Client<'a> {
             next: 0,
             acknowledged: 0,
             numbers: HashMap::new(),
+            expected: spec.expected.iter().copied().collect(),
             seen: Seen::default(),
             received: 0,
             tend_at: Instant::START,
@@ -227,8 +230,8 @@ impl<'a> Client<'a> {
                 SessionEvent::Acknowledged { mid, reason, at } => {
                     self.confirmed(mid, reason, Instant::from_ns(at))?
                 }
-                SessionEvent::Message { payload, at, .. } => {
-                    self.arrived(&payload, Instant::from_ns(at))?
+                SessionEvent::Message { topic, payload, at } => {
+                    self.arrived(&topic, &payload, Instant::from_ns(at))?
                 }
             }
         }
@@ -306,8 +309,11 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn arrived(&mut self, payload: &[u8], at: Instant) -> Result<(), Error> {
-        let Some(number) = self.payload.number(payload) else {
+    fn arrived(&mut self, topic: &str, payload: &[u8], at: Instant) -> Result<(), Error> {
+        let is_subscribed = self.spec.subscribe.as_deref() == Some(topic);
+        let number = self.payload.number(payload);
+        let number = number.filter(|number| is_subscribed && self.expected.contains(number));
+        let Some(number) = number else {
             let bytes = payload.len();
             self.warning.once(|| {
                 format!(
@@ -368,7 +374,7 @@ impl<'a> Client<'a> {
         let all = self.spec.schedule.len();
         let acknowledged = self.spec.qos == 0 || self.acknowledged >= all as u64;
         let active = self.joined && self.start.is_some();
-        active && self.next == all && acknowledged && self.received >= self.spec.expected
+        active && self.next == all && acknowledged && self.received >= self.expected.len() as u64
     }
 
     /// Disconnects from the broker, if connected, and writes the remaining records.
@@ -385,8 +391,8 @@ impl<'a> Client<'a> {
                 SessionEvent::Acknowledged { mid, reason, at } => {
                     self.confirmed(mid, reason, Instant::from_ns(at))?
                 }
-                SessionEvent::Message { payload, at, .. } => {
-                    self.arrived(&payload, Instant::from_ns(at))?
+                SessionEvent::Message { topic, payload, at } => {
+                    self.arrived(&topic, &payload, Instant::from_ns(at))?
                 }
                 _ => {}
             }
@@ -412,7 +418,7 @@ mod tests {
             "node": "meter", "client": "meter-0", "broker": "broker", "host": "127.0.0.1",
             "port": port, "version": "3.1.1", "qos": qos, "keep_alive_s": 60,
             "clean_session": true, "reconnect_min_ns": 1_000_000, "reconnect_max_ns": 2_000_000,
-            "connect_limit_ns": 300_000_000, "subscribe": "a/b", "expected": 3, "publish": "a/b",
+            "connect_limit_ns": 300_000_000, "subscribe": "a/b", "expected": [7, 8, 9], "publish": "a/b",
             "schedule": [[7, 0], [8, 0], [9, 1_000_000]], "payload": payload,
             "events": folder.join("events.csv"),
         }))
@@ -444,6 +450,29 @@ mod tests {
             assert_eq!(of(ClientEvent::Received), [7, 8, 9]);
             assert_eq!(of(ClientEvent::Acknowledged), acknowledged);
             assert!(of(ClientEvent::Duplicate).is_empty());
+        }
+    }
+
+    /// What failed: foreign messages of the same length counted as received, so that the client was
+    /// done before its own had arrived.
+    #[test]
+    fn foreign_messages_at_the_topic_are_not_received() {
+        for manners in [Manners::Babbles, Manners::Renumbers] {
+            let folder = tempfile::tempdir().unwrap();
+            let spec = spec(folder.path(), broker::start(manners), 0);
+            std::thread::scope(|scope| {
+                let spec = &spec;
+                let mut client = Running::with(scope, move |control| run(spec, control));
+                client.wait_for("ready");
+                client.send(&Command::Start { at_ns: clock::now_ns() });
+                client.wait_for("done");
+                client.stop();
+            });
+            let all: Vec<MessageEvent<'_, ClientEvent>> = events(&spec.events);
+            let kinds = [ClientEvent::Received, ClientEvent::Duplicate];
+            let of = all.iter().filter(|event| kinds.contains(&event.event));
+            let numbers: Vec<u64> = of.map(|event| event.message).collect();
+            assert_eq!(numbers, [7, 8, 9], "{manners:?}");
         }
     }
 

@@ -9,12 +9,13 @@ use crate::exchange::outcome::Outcome;
 use crate::exchange::protocol::{Connecting, Driver, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
-use crate::protocols::tcp::{listen, stream};
+use crate::protocols::tcp::{EXHAUSTED_PAUSE, listen, stream};
 use record::Connection;
 use record::spec::ExchangeSpec;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use units::Instant;
 
 /// Bytes before each payload.
 const HEADER: usize = 8;
@@ -89,10 +90,14 @@ impl Server for Sink {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         watch.ready()?;
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut paused_until: Option<Instant> = None;
         loop {
-            let mut set = vec![entry(self.listener.as_raw_fd())];
+            paused_until = paused_until.filter(|until| *until > clock::now());
+            // poll ignores a negative descriptor.
+            let listener = paused_until.map_or_else(|| self.listener.as_raw_fd(), |_| -1);
+            let mut set = vec![entry(listener)];
             set.extend(self.clients.iter().map(|client| entry(client.stream.as_raw_fd())));
-            if watch.wait(&mut set, None).is_err() {
+            if watch.wait(&mut set, paused_until).is_err() {
                 return Ok(());
             }
             let ready = |place: usize| set[place].revents != 0;
@@ -111,12 +116,25 @@ impl Server for Sink {
             if let Some(error) = failure {
                 return Err(error);
             }
-            while let Ok((stream, from)) = self.listener.accept() {
-                let fit = stream.set_nonblocking(true).and(stream.set_nodelay(true));
-                if fit.is_ok() {
-                    let peer = self.spec.name_of(from.ip());
-                    self.clients.push(Client { stream, peer, pending: Vec::new() });
+            let is_exhausted = self.accept_all();
+            paused_until = is_exhausted.then(|| clock::now() + EXHAUSTED_PAUSE);
+        }
+    }
+}
+
+impl Sink {
+    /// Accepts the connections that wait; returns whether some stay for want of descriptors or memory.
+    fn accept_all(&mut self) -> bool {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, from)) => {
+                    let fit = stream.set_nonblocking(true).and(stream.set_nodelay(true));
+                    if fit.is_ok() {
+                        let peer = self.spec.name_of(from.ip());
+                        self.clients.push(Client { stream, peer, pending: Vec::new() });
+                    }
                 }
+                Err(error) => return load::is_exhausted(&error),
             }
         }
     }

@@ -6,6 +6,10 @@ pub(crate) mod stream;
 use crate::error::Error;
 use record::spec::ExchangeSpec;
 use std::net::TcpListener;
+use units::Span;
+
+/// How long a server waits for descriptors or memory that accepting a connection lacked.
+pub(crate) const EXHAUSTED_PAUSE: Span = Span::from_ms(100);
 
 /// A non-blocking listener at the address of an exchange.
 ///

@@ -1,0 +1,108 @@
+"""The director's Python package over its C library, on loopback."""
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "director" / "python"))
+
+director = pytest.importorskip("director")
+
+KEY = b"a key of sixteen bytes"
+# No test fails because the machine is busy.
+PATIENT = 120.0
+
+
+def built() -> Path | None:
+    """The library that `DIRECTOR_LIBRARY` names, or the last one that was built."""
+    named = os.environ.get("DIRECTOR_LIBRARY")
+    if named:
+        return Path(named)
+    folders = [ROOT / "target" / name for name in ("debug", "release")]
+    found = [path for folder in folders for path in folder.glob("libdirector_c.so")]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = built()
+    if path is None:
+        pytest.skip("no C library: cargo build -p director-c")
+    monkeypatch.setenv("DIRECTOR_LIBRARY", str(path))
+    monkeypatch.setattr(director, "_library", None)
+
+
+def addresses() -> list[str]:
+    """Two free addresses."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return found
+
+
+def in_session(act: Any) -> Any:
+    """What `act` returns for a session and its only member."""
+
+    async def run() -> Any:
+        hub, own = addresses()
+        async with (
+            director.Listener(KEY, own, hub) as meter,
+            director.Session(KEY, hub, [own]) as session,
+        ):
+            assert await session.ready(PATIENT)
+            return await act(session, meter)
+
+    return asyncio.run(asyncio.wait_for(run(), PATIENT))
+
+
+def test_a_message_is_answered() -> None:
+    async def act(session: Any, meter: Any) -> Any:
+        collecting = asyncio.create_task(session.collect(b"a price"))
+        request = await meter.next(PATIENT)
+        message = request.message
+        request.reply(b"a reading")
+        return message, (await collecting).answers
+
+    assert in_session(act) == (b"a price", {0: b"a reading"})
+
+
+def test_a_message_for_a_cancelled_caller_is_for_the_next_one() -> None:
+    async def act(session: Any, meter: Any) -> Any:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(meter.next(60), 0.05)
+        collecting = asyncio.create_task(session.collect(b"a price"))
+        request = await meter.next(PATIENT)
+        message = request.message
+        request.reply(b"1")
+        await collecting
+        return message
+
+    assert in_session(act) == b"a price"
+
+
+def test_a_member_publishes_and_knows_that_it_arrived() -> None:
+    async def act(session: Any, meter: Any) -> Any:
+        publishing = asyncio.create_task(meter.publish(b"a reading"))
+        incoming = await session.receive(PATIENT)
+        return incoming.member, incoming.message, await publishing
+
+    assert in_session(act) == (0, b"a reading", director.Outcome.ACKNOWLEDGED)
+
+
+def test_a_key_that_is_too_short_is_an_error_with_its_reason() -> None:
+    async def run() -> None:
+        hub, own = addresses()
+        async with director.Session(b"short", hub, [own]):
+            pass
+
+    with pytest.raises(director.DirectorError, match="key"):
+        asyncio.run(run())
