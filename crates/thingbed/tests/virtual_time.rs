@@ -356,6 +356,20 @@ fn ctrl_c_before_the_guest_has_started_stops_the_sweep() {
     assert_eq!(guests(tool.id()), 0);
 }
 
+/// The memory of a guest is mapped as a whole.
+#[test]
+fn a_limit_of_the_address_space_is_named() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &command("[true]"));
+    let tool = bed.command(&["run", "e.yaml", "-q", "--clock", "virtual"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 800000 && exec \"$@\"", "sh"]).arg(tool.get_program());
+    limited.args(tool.get_args()).current_dir(bed.path());
+    limited.envs(tool.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    CommandOutput::of(limited.output().unwrap())
+        .expect(1, &["could not map its memory", "ulimit -v unlimited"]);
+}
+
 fn interrupt_group(leader: u32) -> bool {
     let kill = Command::new("kill").args(["-INT", "--", &format!("-{leader}")]).status();
     kill.unwrap().success()
