@@ -289,6 +289,22 @@ bin/thingbed exec --lab {name} consumer-1 -- sh -c 'hostname; cat /sys/class/net
 }
 
 #[test]
+fn a_folder_of_results_that_cannot_be_written() {
+    if !is_root() || !has("unshare") {
+        return;
+    }
+    let bed = with_copies(None);
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    fs::create_dir(bed.path().join("runs")).unwrap();
+    let line = |words: &str| {
+        format!("unshare -m sh -c 'mount -t tmpfs -o ro none runs && bin/thingbed {words}'")
+    };
+    for words in ["run e.yaml -q", "up e.yaml --detach"] {
+        sh(&bed, &line(words)).expect(1, &["could not write runs/e", "--out"]);
+    }
+}
+
+#[test]
 fn a_report_of_nothing_or_of_damage() {
     let bed = Bed::new();
     bed.thingbed(&["report", "nowhere"]).expect(1, &["nowhere"]);
