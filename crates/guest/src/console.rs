@@ -28,6 +28,14 @@ pub(crate) fn is_out_of_memory(log: &Path) -> bool {
         .is_some_and(|line| line.contains("deadlocked on memory") || line.contains("Out of memory"))
 }
 
+/// Whether User Mode Linux stopped at its start because it could not map its memory (`setup_physmem` of
+/// arch/um/kernel/physmem.c).
+pub(crate) fn is_unmapped(log: &Path) -> bool {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().any(|line| line.starts_with("setup_physmem - mapping"))
+}
+
 /// Whether it is a usual line: User Mode Linux prints some at each start, the kernel at each end.
 fn is_usual(line: &str) -> bool {
     let usual = ["Core dump limits", "\tsoft -", "\thard -", "Checking ", "reboot: "];
@@ -60,5 +68,12 @@ mod tests {
         )
         .unwrap();
         assert!(is_out_of_memory(file.path()));
+        assert!(!is_unmapped(file.path()));
+        fs::write(
+            file.path(),
+            "setup_physmem - mapping 1090519040 bytes of memory at 0x(____ptrval____) failed - errno = -12\n",
+        )
+        .unwrap();
+        assert!(is_unmapped(file.path()));
     }
 }

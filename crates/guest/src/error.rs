@@ -68,6 +68,14 @@ pub enum Error {
          {{memory: ...}}` of the nodes that need more, which makes the guest larger"
     )]
     OutOfMemory,
+    /// The kernel of the host refused the guest's memory when it started. With the last lines of its
+    /// console.
+    #[error(
+        "the guest could not map its memory when it started{0}\n  a limit of the address space (`ulimit \
+         -v`) or of the host's committed memory (vm.overcommit_memory=2) is too low: `ulimit -v \
+         unlimited`, or `sysctl vm.overcommit_memory=0` as root"
+    )]
+    Unmapped(String),
     /// The guest stopped before its command ended.
     #[error("the guest stopped before the run ended ({how}){words}")]
     Died {

@@ -1,7 +1,7 @@
 //! The host's side of a guest: start, messages, end.
 
 use crate::boot::{self, Exit};
-use crate::console::{is_out_of_memory, last_words};
+use crate::console::{is_out_of_memory, is_unmapped, last_words};
 use crate::kernel_process::prepare;
 use crate::leftovers;
 use crate::machine::Engine;
@@ -254,6 +254,9 @@ impl Guest {
         let console = console(self.folder.path());
         if is_out_of_memory(&console) {
             return Error::OutOfMemory;
+        }
+        if is_unmapped(&console) {
+            return Error::Unmapped(last_words(&console));
         }
         Error::Died { how, words: last_words(&console) }
     }

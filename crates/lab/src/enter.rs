@@ -79,37 +79,6 @@ fn become_root(init: i32, users: Option<OwnedFd>) -> Result<(), Error> {
     entered.map_err(failed(init))
 }
 
-/// Changes the host name of the node with this init.
-///
-/// # Errors
-/// When the node is gone or belongs to another user, or the name is too long.
-pub fn set_host_name(init: i32, name: &str) -> Result<(), Error> {
-    within(init, &[USER, UTS], || Ok(nix::unistd::sethostname(name)?))
-}
-
-/// Changes the MTU of an interface of the node with this init, in bytes.
-///
-/// # Errors
-/// When the node is gone or belongs to another user, has no such interface, or the interface does
-/// not support this MTU.
-pub fn set_mtu(init: i32, interface: &str, mtu: u32) -> Result<(), Error> {
-    within(init, &[USER, NET], || crate::interface::change_mtu(interface, mtu))
-}
-
-/// Runs a function within namespaces of a node, on a separate thread, which alone enters them.
-fn within(
-    init: i32,
-    kinds: &'static [Kind],
-    what: impl FnOnce() -> io::Result<()> + Send,
-) -> Result<(), Error> {
-    let work = || {
-        into(init, kinds)?;
-        what().map_err(failed(init))
-    };
-    std::thread::scope(|scope| scope.spawn(work).join())
-        .unwrap_or_else(|_| Err(failed(init)(io::Error::other("its thread panicked"))))
-}
-
 fn into(init: i32, kinds: &[Kind]) -> Result<(), Error> {
     let mut doors = Vec::new();
     // Opens all first, because names are looked up in the host's /proc.

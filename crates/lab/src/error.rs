@@ -46,9 +46,9 @@ pub enum Error {
         /// The node's name, or the fork server.
         who: String,
     },
-    /// The kernel could not impair a link.
+    /// The kernel refused a change of a running node, or netem on one of its links.
     #[error("could not {}: {}{hint}", .0.tried, reason(.0), hint = netem_hint(.0))]
-    Impair(Failure),
+    Change(Failure),
     /// Not enough file descriptors for the nodes.
     #[error(
         "{nodes} nodes need {needed} open files, and the limit of this process is {limit}\n  \

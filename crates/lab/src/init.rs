@@ -4,7 +4,7 @@
 use crate::boundary;
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::interface;
+use crate::interface::{self, change_mtu};
 use crate::machine_tap;
 use crate::nat;
 use crate::program::{self, Own, Start};
@@ -23,7 +23,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::MsgFlags;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, sethostname};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use units::Span;
@@ -181,7 +181,7 @@ fn set_up(
     link: Link,
     wire: Option<&OwnedFd>,
 ) -> Result<Vec<OwnedFd>, Failure> {
-    nix::unistd::sethostname(&spec.name)
+    sethostname(&spec.name)
         .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
     interface::loopback()?;
     let made = spec.interfaces.iter().zip(first..);
@@ -218,18 +218,24 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// Executes requests about links and replies on the attached socket. Returns whether it was
-    /// such a request.
+    /// Executes requests about links and settings, and replies on the attached socket. Returns whether
+    /// it was such a request.
     fn execute(&self, message: &ToInit, fds: &[OwnedFd]) -> bool {
         let done = match message {
             ToInit::Impair { interface, way, netem } => self
                 .find(*interface)
                 .and_then(|pair| veth::impair(&pair, *way, netem))
-                .map(|()| FromInit::Impaired),
+                .map(|()| FromInit::Changed),
             ToInit::Passed { interface, way } => self
                 .find(*interface)
                 .and_then(|pair| veth::passed(&pair, *way))
                 .map(FromInit::Passed),
+            ToInit::HostName { name } => sethostname(name)
+                .map(|()| FromInit::Changed)
+                .map_err(|errno| Failure::of("set the host name", errno)),
+            ToInit::Mtu { interface, bytes } => {
+                change_mtu(interface, *bytes).map(|()| FromInit::Changed)
+            }
             _ => return false,
         };
         if let Some(answer) = fds.first() {
@@ -256,7 +262,12 @@ fn execute(
     own: &Own,
 ) {
     match message {
-        ToInit::SetUp { .. } | ToInit::Impair { .. } | ToInit::Passed { .. } => {}
+        // Requests with a reply, which `Links` executes.
+        ToInit::SetUp { .. }
+        | ToInit::Impair { .. }
+        | ToInit::Passed { .. }
+        | ToInit::HostName { .. }
+        | ToInit::Mtu { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
             let answer = match program::start(Start { argv, env, cwd, fds, control }, own) {
                 Ok(pid) => {

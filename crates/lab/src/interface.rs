@@ -40,9 +40,8 @@ pub(crate) fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
 }
 
 /// Changes the MTU of an interface that is up.
-pub(crate) fn change_mtu(name: &str, bytes: u32) -> std::io::Result<()> {
-    let changed = socket().and_then(|socket| mtu(&socket, name, bytes));
-    changed.map_err(|failure| std::io::Error::from_raw_os_error(failure.errno))
+pub(crate) fn change_mtu(name: &str, bytes: u32) -> Step<()> {
+    mtu(&socket()?, name, bytes)
 }
 
 /// The Ethernet address of the node's interface when its machine has the configured one. A bridge keeps

@@ -42,7 +42,7 @@ mod wire;
 
 pub use boundary::{Boundary, PAGE_TOKEN, Seal, clean_environment, close_from, has_seccomp};
 pub use cgroup::{Limits, OutOfMemory, PROCESSES, can_limit, can_limit_processes};
-pub use enter::{enter, enter_files, enter_network, set_host_name, set_mtu};
+pub use enter::{enter, enter_files, enter_network};
 pub use error::Error;
 pub use failure::Failure;
 pub use fork_server::{FORK_SERVER, fork_server};

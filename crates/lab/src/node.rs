@@ -95,6 +95,18 @@ pub trait NodeKind: Debug + Send {
     /// When the kernel does not return them, or the link was not impaired.
     fn passed(&self, interface: usize, way: Direction) -> Result<Passed, Error>;
 
+    /// Changes the host name of its programs.
+    ///
+    /// # Errors
+    /// When the node is gone, or the name is too long.
+    fn set_host_name(&self, name: &str) -> Result<(), Error>;
+
+    /// Changes the MTU of an interface, in bytes.
+    ///
+    /// # Errors
+    /// When the node is gone or has no such interface, or the interface does not support this MTU.
+    fn set_mtu(&self, interface: &str, bytes: u32) -> Result<(), Error>;
+
     /// Ends the node and all its processes.
     fn release(&self);
 }
@@ -158,7 +170,7 @@ impl Namespace {
         drop(theirs);
         let answer = receive(&ours, MsgFlags::empty());
         match answer.map_err(Error::io("receive from the init of a node"))?.ok_or_else(gone)? {
-            (FromInit::Failed(failure), _) => Err(Error::Impair(failure)),
+            (FromInit::Failed(failure), _) => Err(Error::Change(failure)),
             (answer, _) => Ok(answer),
         }
     }
@@ -207,6 +219,14 @@ impl NodeKind for Namespace {
             FromInit::Passed(passed) => Ok(passed),
             _ => Err(Error::Gone { who: "the init that reads netem's counters".to_owned() }),
         }
+    }
+
+    fn set_host_name(&self, name: &str) -> Result<(), Error> {
+        self.ask(&ToInit::HostName { name: name.to_owned() }).map(drop)
+    }
+
+    fn set_mtu(&self, interface: &str, bytes: u32) -> Result<(), Error> {
+        self.ask(&ToInit::Mtu { interface: interface.to_owned(), bytes }).map(drop)
     }
 
     fn release(&self) {

@@ -205,6 +205,10 @@ pub(crate) enum ToInit {
     Impair { interface: usize, way: Direction, netem: Box<Netem> },
     /// Return netem's counters; with the reply's socket attached.
     Passed { interface: usize, way: Direction },
+    /// Change the host name; the socket for the reply is attached.
+    HostName { name: String },
+    /// Change the MTU of an interface; the socket for the reply is attached.
+    Mtu { interface: String, bytes: u32 },
     /// Replace the text of the node's own hosts file, if it has one.
     Hosts { hosts: String },
     /// Send a signal to a program's process group.
@@ -226,8 +230,8 @@ pub(crate) enum FromInit {
     NotStarted { id: u64, failure: Failure },
     /// A program has ended, with its usage.
     Ended { id: u64, exit: Exit, usage: Usage },
-    /// An interface is impaired.
-    Impaired,
+    /// An interface is impaired, or a setting changed.
+    Changed,
     /// Netem's counters.
     Passed(Passed),
     /// The set-up failed and the init ends, or a request with a separate reply socket failed.

@@ -214,6 +214,7 @@ fn disk_hint(source: &io::Error) -> &'static str {
             "\n  files may not be larger here (`ulimit -f`): raise that limit, or shorten `duration`"
         }
         io::ErrorKind::PermissionDenied => "\n  use another folder with --out, or change its owner",
+        io::ErrorKind::ReadOnlyFilesystem => "\n  use another folder with --out",
         _ => "",
     }
 }

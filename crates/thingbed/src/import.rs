@@ -20,7 +20,14 @@ pub fn import(arguments: &Import) -> Status {
 fn write(arguments: &Import) -> Result<Status, String> {
     let file = &arguments.file;
     let text = input::read_to_string(file, input::MAX_DATA).map_err(|error| {
-        format!("could not read {}: {error}\n  check the path and its permissions", file.display())
+        let advice = match error.kind() {
+            ErrorKind::InvalidData => {
+                "these files are YAML in UTF-8: convert it, for example with \
+                                       `iconv -f LATIN1 -t UTF-8`"
+            }
+            _ => "check the path and its permissions",
+        };
+        format!("could not read {}: {error}\n  {advice}", file.display())
     })?;
     let imported = match converted(&text, file, arguments.host_programs) {
         Ok(imported) => imported,
@@ -46,9 +53,11 @@ fn write(arguments: &Import) -> Result<Status, String> {
                 };
                 format!("could not create {}: {error}\n  {advice}", to.display())
             })?;
-        created
-            .write_all(imported.text.as_bytes())
-            .map_err(|error| format!("could not write {}: {error}", to.display()))?;
+        created.write_all(imported.text.as_bytes()).map_err(|error| {
+            // Otherwise the next import would find a file that it must not overwrite.
+            let _ = std::fs::remove_file(&to);
+            format!("could not write {}: {error}\n  name a file elsewhere with --out", to.display())
+        })?;
     }
     // Notes go to standard error, so that `--out -` prints a file that can be used as it is.
     conclude(&imported, file, &to);

@@ -264,6 +264,46 @@ fn without_root_it_works_but_for_limits() {
     sh(&bed, &closed("bin/thingbed doctor")).expect(0, &["packet: veth pairs"]);
 }
 
+/// What failed before: the lab has several threads, and only a process with one thread can enter the user
+/// namespace that a user's nodes have.
+#[test]
+fn a_user_changes_the_host_name_and_the_mtu_of_a_node() {
+    let namespaces = fs::read_to_string("/proc/sys/user/max_user_namespaces").unwrap_or_default();
+    if !is_root() || !has("unshare") || !has("setpriv") || namespaces.trim() == "0" {
+        return;
+    }
+    let bed = with_copies(None);
+    let name = format!("settings-{}", std::process::id());
+    bed.write("lab.yaml", &comparison(&name, 3, "udp-rr", "ideal", ""));
+    bed.write(
+        "lab.sh",
+        &format!(
+            "set -e
+bin/thingbed up lab.yaml --detach
+trap 'bin/thingbed down --lab {name}' EXIT
+bin/thingbed set --lab {name} consumer-1 hostname=zaehler mtu=600B
+bin/thingbed exec --lab {name} consumer-1 -- sh -c 'hostname; cat /sys/class/net/*/mtu'\n"
+        ),
+    );
+    sh(&bed, &as_nobody("sh lab.sh")).expect(0, &["zaehler\n", "\n600\n"]);
+}
+
+#[test]
+fn a_folder_of_results_that_cannot_be_written() {
+    if !is_root() || !has("unshare") {
+        return;
+    }
+    let bed = with_copies(None);
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    fs::create_dir(bed.path().join("runs")).unwrap();
+    let line = |words: &str| {
+        format!("unshare -m sh -c 'mount -t tmpfs -o ro none runs && bin/thingbed {words}'")
+    };
+    for words in ["run e.yaml -q", "up e.yaml --detach"] {
+        sh(&bed, &line(words)).expect(1, &["could not write runs/e", "--out"]);
+    }
+}
+
 #[test]
 fn a_report_of_nothing_or_of_damage() {
     let bed = Bed::new();

@@ -94,6 +94,27 @@ fn the_demo_is_valid_and_overwrites_nothing() {
     bed.thingbed(&["demo", "thingbed-demo"]).expect(1, &["overwrites nothing"]);
 }
 
+/// What failed before: an empty file stayed, so that the next import was refused.
+#[test]
+fn an_import_that_cannot_be_written_leaves_no_file() {
+    let bed = Bed::new();
+    bed.write("compose.yaml", "services: {a: {image: x, command: [sleep, '9']}}\n");
+    let tool = env!("CARGO_BIN_EXE_thingbed");
+    let import = |limit: &str| {
+        let line = format!("{limit} {tool} import compose.yaml --out a.yaml");
+        let mut shell = std::process::Command::new("sh");
+        CommandOutput::of(shell.args(["-c", &line]).current_dir(bed.path()).output().unwrap())
+    };
+    import("ulimit -f 0;").expect(1, &["could not write a.yaml", "--out"]);
+    assert!(!bed.path().join("a.yaml").exists());
+    import("").expect(0, &["1 group of nodes"]);
+    // Latin-1.
+    fs::write(bed.path().join("compose.yaml"), b"services: {\xfc: {image: x}}\n").unwrap();
+    let output = bed.thingbed(&["import", "compose.yaml"]);
+    assert!(!output.err.contains("permissions"), "{}", output.err);
+    output.expect(1, &["byte 11 is not UTF-8", "iconv"]);
+}
+
 /// A broker and two clients, from a compose file, with programs of this machine.
 #[test]
 fn a_compose_file_is_imported_and_runs() {

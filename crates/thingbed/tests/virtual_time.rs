@@ -338,6 +338,38 @@ fn ctrl_c_reports_what_there_is_also_when_a_program_stops_the_clock() {
     }
 }
 
+/// What failed before: a line that the host sent before the guest read its input was lost, so the run went on
+/// to its end with exit status 0.
+#[test]
+fn ctrl_c_before_the_guest_has_started_stops_the_sweep() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &command("[true]"));
+    let log = bed.path().join("log");
+    let mut tool = bed.command(&["run", "e.yaml", "--clock", "virtual"]);
+    let out = fs::File::create(&log).unwrap();
+    tool.stdout(out.try_clone().unwrap()).stderr(out).process_group(0);
+    let mut tool = tool.spawn().unwrap();
+    await_that("the run is announced", || fs::read_to_string(&log).unwrap().contains("[1/1]"));
+    assert!(interrupt_group(tool.id()), "the group is there");
+    let status = tool.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{}", fs::read_to_string(&log).unwrap());
+    assert_eq!(guests(tool.id()), 0);
+}
+
+/// The memory of a guest is mapped as a whole.
+#[test]
+fn a_limit_of_the_address_space_is_named() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &command("[true]"));
+    let tool = bed.command(&["run", "e.yaml", "-q", "--clock", "virtual"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 800000 && exec \"$@\"", "sh"]).arg(tool.get_program());
+    limited.args(tool.get_args()).current_dir(bed.path());
+    limited.envs(tool.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    CommandOutput::of(limited.output().unwrap())
+        .expect(1, &["could not map its memory", "ulimit -v unlimited"]);
+}
+
 fn interrupt_group(leader: u32) -> bool {
     let kill = Command::new("kill").args(["-INT", "--", &format!("-{leader}")]).status();
     kill.unwrap().success()

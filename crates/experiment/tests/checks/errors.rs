@@ -30,7 +30,12 @@ const ALL: &[&[Case]] = &[
 const MATRIX: &[Case] = &[
     ["repeats: «0»", "0 repeats: no run would start", "use 1 or more"],
     ["experiment: «a/b»", "`a/b` cannot be the name of a folder", "use letters, digits"],
-    ["experiment: «.a»", "`.a` cannot be the name of a folder", "use letters, digits"],
+    ["experiment: «.a»", "`.a` cannot be the name of a folder", "not starting with `.`"],
+    [
+        "experiment: «an-experiment-whose-name-has-more-than-one-hundred-characters-and-that-does-not-say-it-in-fewer-ones1»",
+        "one-hundred-characters-and-that-does-not-say-it-in-fewer-ones1` cannot be the name of a folder",
+        "at most 100 characters",
+    ],
     ["duration: '${x} s'\nmatrix: {x: «1»}", "expected a list, found `1`", "write a list: `[1]`"],
     ["matrix: «[1]»", "expected axes such as `loss: [1 %, 5 %]`, found a list", ""],
     ["duration: '${x} s'\nmatrix: {x: [1, 2, «1»]}", "the axis `x` has the value `1` twice", ""],

@@ -56,7 +56,8 @@ pub fn capture(arguments: &Capture) -> Result<Status, String> {
         true => "standard output".to_owned(),
         false => arguments.write.display().to_string(),
     };
-    remark(format_args!("capturing {links} links to {name}; Ctrl-C stops the capture"));
+    let s = if links == 1 { "" } else { "s" };
+    remark(format_args!("capturing {links} link{s} to {name}; Ctrl-C stops the capture"));
     frames
         .get_ref()
         .set_read_timeout(Some(POLL_INTERVAL))

@@ -50,7 +50,7 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
         sweep_folder(&arguments.out, &experiment.name, plan.seed).map_err(|e| e.to_string())?;
     let copy = folder.join("experiment.yaml");
     fs::write(&copy, experiment.source())
-        .map_err(|e| format!("could not write {}: {e}", copy.display()))?;
+        .map_err(|e| runner::Error::write(&copy)(e).to_string())?;
     let home = fs::canonicalize(&arguments.file).unwrap_or_default();
     let begun = Instant::now();
     let (nodes, seconds) = (plan.nodes.len(), || begun.elapsed().as_secs_f64());

@@ -183,11 +183,15 @@ fn serve(
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<bool, Error> {
-    let (mut finished, mut interrupt_sent) = (None, false);
+    let (mut finished, mut interrupt_sent, mut reads_input) = (None, false, false);
     let mut session = nodes.map(|nodes| Session::new(nodes, interrupted));
     let mut stall = StallDetector::new();
     loop {
         if interrupted.load(Relaxed) && !interrupt_sent {
+            // A guest that still boots would lose the line, and has no results yet.
+            if !reads_input {
+                return Err(Error::Interrupted);
+            }
             interrupt_sent = true;
             // `next` below detects a guest that has ended.
             if guest.send(INTERRUPT).is_err_and(|why| why.kind() == ErrorKind::Unsupported) {
@@ -212,6 +216,8 @@ fn serve(
                 }
             }
             Event::Line(line) => {
+                // The guest's command reads its input before it writes the first line.
+                reads_input = true;
                 match serde_json::from_str(&line) {
                     Ok(Message::Progress(progress)) => screen.progress(&progress),
                     Ok(Message::Held(event)) => {

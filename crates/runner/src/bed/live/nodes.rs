@@ -205,13 +205,13 @@ fn change_all(
             let limits = lab::Limits { cpus, memory, ..lab::Limits::default() };
             lab.limit(node, &limits).map_err(|e| e.to_string())?;
         }
-        let (pid, planned) = (lab.nodes()[node].kind.pid(), &mut inventory.plan.nodes[node]);
+        let (kind, planned) = (&lab.nodes()[node].kind, &mut inventory.plan.nodes[node]);
         if let Some(name) = &change.hostname {
-            lab::set_host_name(pid, name).map_err(|e| e.to_string())?;
+            kind.set_host_name(name).map_err(|e| e.to_string())?;
         }
         for link in planned.links.iter().filter(|_| change.mtu.is_some()) {
             let mtu = change.mtu.unwrap_or_default();
-            lab::set_mtu(pid, &link.interface, mtu).map_err(|e| e.to_string())?;
+            kind.set_mtu(&link.interface, mtu).map_err(|e| e.to_string())?;
         }
         // Clones of it get them, too.
         let own = &mut planned.limits;
