@@ -109,3 +109,13 @@ def hkdf_extract(salt: bytes, secret: bytes) -> bytes:
 def hkdf_expand(key: bytes, info: bytes) -> bytes:
     """32 bytes: the first block."""
     return hmac_sha256(key, info + b"\1")
+
+
+def take_members(body: bytes) -> tuple:
+    """The members of a set at the start, as a list or a bitmap, and the bytes after it."""
+    head = int.from_bytes(body[:2], "big")
+    length = head & 0x7FFF
+    if head & 0x8000:
+        bits = int.from_bytes(body[2 : 2 + length], "little")
+        return [at for at in range(8 * length) if bits >> at & 1], body[2 + length :]
+    return list(struct.unpack_from(f">{length}H", body, 2)), body[2 + 2 * length :]

@@ -22,11 +22,12 @@ from primitives import (
     public_key,
     seal,
     sha256,
+    take_members,
     x25519,
 )
 
 DATA, ANSWER, ACKNOWLEDGE, ASK, READY, HELLO, PROBE, CANNOT = range(0x21, 0x29)
-WELCOME, ANNOUNCEMENT, ALIVE = 0x29, 0x2A, 0x2D
+WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN = 0x29, 0x2A, 0x2D, 0x2E
 HUB = 0
 PURPOSES = {
     "message": b"director 2 message",
@@ -192,11 +193,14 @@ def open_invitation(pair: Root, datagram: bytes) -> dict:
 
 
 def open_data(group: Root, epoch: int, datagram: bytes) -> tuple:
-    """The number and the message of the hub."""
+    """The number, the chosen receivers (None for all) and the message of the hub."""
     low, number = struct.unpack(">HI", datagram[1:7])
     if low != epoch & 0xFFFF:
         raise ValueError("another epoch")
-    return number, group.open("message", epoch, HUB, number, datagram[7:])
+    if datagram[0] == DATA:
+        return number, None, group.open("message", epoch, HUB, number, datagram[7:])
+    body = group.open("message", epoch, HUB, number | 1 << 63, datagram[7:])
+    return number, *take_members(body)
 
 
 def open_probe(group: Root, epoch: int, datagram: bytes) -> tuple:
@@ -276,7 +280,7 @@ def check_vectors(path: str) -> int:
         same("invitation_" + name, invitation[name])
     group = Root(invitation["secret"], session)
     same("group_hub_message_key", group.key("message", epoch, HUB))
-    number, message = open_data(group, epoch, of("data"))
+    number, _, message = open_data(group, epoch, of("data"))
     same("data_number", number)
     same("data_message", message)
     same(
@@ -285,6 +289,9 @@ def check_vectors(path: str) -> int:
         + struct.pack(">HI", epoch & 0xFFFF, number)
         + group.seal("message", epoch, HUB, number, message),
     )
+    for name in ("chosen", "chosen_near"):
+        number, members, message = open_data(group, epoch, of(name))
+        same(name + "_opened", [number, members, message.hex()])
     same("probe_opened", list(open_probe(group, epoch, of("probe"))))
     for name in ("answer", "acknowledge", "ready", "cannot", "alive"):
         kind, who, number, body = open_member(pair, epoch, of(name))
@@ -295,6 +302,7 @@ def check_vectors(path: str) -> int:
     # Each changed byte is noticed.
     for name, reader in (
         ("data", lambda bytes_: open_data(group, epoch, bytes_)),
+        ("chosen", lambda bytes_: open_data(group, epoch, bytes_)),
         ("invitation", lambda bytes_: open_invitation(pair, bytes_)),
     ):
         for at in range(len(of(name))):
@@ -351,11 +359,13 @@ class Member:
             if available:
                 body += struct.pack(">H", invitation["count"] & 0x7FFF)
             self.reply(READY if available else CANNOT, self.epoch, self.sent, body)
-        elif kind == DATA and self.groups:
+        elif kind in (DATA, CHOSEN) and self.groups:
             for epoch, group in self.groups.items():
                 try:
-                    number, message = open_data(group, epoch, datagram)
+                    number, chosen, message = open_data(group, epoch, datagram)
                 except ValueError:
+                    continue
+                if chosen is not None and self.welcome["member"] not in chosen:
                     continue
                 self.answers.setdefault(number, message[::-1])
                 self.reply(ANSWER, epoch, number, self.answers[number])

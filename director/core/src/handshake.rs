@@ -252,6 +252,17 @@ pub fn respond(
     Some(Accepted { root: pair(&mut noise, welcome.session), message, named })
 }
 
+/// The session that a hello names, or `None` within if it names none; `None` if the key does not open
+/// the hello. No curve operation.
+pub fn named(psk: Option<&Psk>, hello: &[u8]) -> Option<Option<SessionId>> {
+    let Some(psk) = psk else {
+        let nonce = hello.strip_prefix(&[HELLO]);
+        return nonce.filter(|nonce| nonce.len() == NONCE).map(|_| None);
+    };
+    let mut noise = noise(psk, [0; KEY], false)?;
+    Some(read(&mut noise, HELLO, hello)?.first_chunk().copied())
+}
+
 /// A fingerprint of a hello, by which a hub recognizes a repeated one.
 pub fn fingerprint(hello: &[u8]) -> [u8; 16] {
     let digest = digest::digest(&digest::SHA256, hello);

@@ -154,6 +154,35 @@ async fn a_member_with_its_own_key_is_known_at_any_address() {
     assert!(few.unwrap_err().to_string().contains("3 keys for 2 members"));
 }
 
+/// What failed before: with one key for all, a hub without a vacant place never answered a known member
+/// that restarted at another address.
+#[tokio::test]
+async fn with_one_key_a_known_member_takes_its_place_at_another_address() {
+    let (hub, at_one, at_two) = (free(V4), free(V4), free(V4));
+    let session = begin(shared()).initiate(hub, &[at_one, at_two]).unwrap();
+    let mut inbox = session.inbox().unwrap();
+    let one = member(shared(), at_one, hub, "one");
+    let two = member(shared(), at_two, hub, "two");
+    assert_eq!(two.publish(&mut inbox).await, 1);
+    assert_eq!(answers(&session).await, all(&[(0, "one"), (1, "two")]));
+    two.task.abort();
+    drop(two.publisher);
+    // Member 0 is as silent, but answers when it is asked: its place is not given away.
+    let again = member(shared(), free(V4), hub, "again");
+    assert_eq!(again.publish(&mut inbox).await, 1);
+    assert_eq!(answers(&session).await, all(&[(0, "one"), (1, "again")]));
+    // All members are there: another one finds no place, however long it asks.
+    let stranger = member(shared(), free(V4), hub, "stranger");
+    let longer =
+        MessageProperties { lifetime: Span::from_ms(20_000), ..MessageProperties::default() };
+    let refused = stranger.publisher.publish(b"let me in", longer).await.unwrap();
+    assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
+    assert_eq!(answers(&session).await, all(&[(0, "one"), (1, "again")]));
+    for member in [one, again, stranger] {
+        member.task.abort();
+    }
+}
+
 /// A recorded hello, sent from elsewhere, gets an answer there, and changes nothing else.
 #[tokio::test]
 async fn a_recorded_hello_moves_no_member() {

@@ -4,6 +4,7 @@
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
+use crate::reason;
 use crate::session::Origin;
 use std::collections::{HashMap, VecDeque};
 
@@ -17,8 +18,17 @@ const OVERHEAD: usize = 256;
 /// What is to be sent to the hub.
 enum Job {
     Message(Numbered, Option<Origin>),
-    Subscribe { origin: Option<Origin>, filter: String, qos: u8, after: Option<String> },
+    Subscribe(Subscribe, Option<Origin>),
     Frame(Up),
+}
+
+/// A subscription to send to the hub.
+#[derive(Clone)]
+struct Subscribe {
+    filter: String,
+    qos: u8,
+    retained: bool,
+    after: Option<String>,
 }
 
 /// The jobs of a lane, and those that are on their way.
@@ -50,7 +60,7 @@ impl Device {
     /// A gateway; `start` is different for each start. The first effects greet the hub.
     pub fn new(start: u32, period_s: u16) -> (Self, Vec<Effect>) {
         let mut device = Self {
-            clients: Clients::default(),
+            clients: Clients::new(start),
             start,
             number: 0,
             hub: Seen::default(),
@@ -71,8 +81,10 @@ impl Device {
         if self.hub.begin(start) {
             // The hub has started: it knows no subscription and no will.
             for (filter, qos) in self.clients.filters() {
-                let job = Job::Subscribe { origin: None, filter: filter.clone(), qos, after: None };
-                effects.extend(self.push(Lane::Filter(filter), job));
+                // Its clients have had the retained messages of the former start.
+                let (retained, after) = (false, None);
+                let job = Subscribe { filter: filter.clone(), qos, retained, after };
+                effects.extend(self.push(Lane::Filter(filter), Job::Subscribe(job, None)));
             }
             for (client, will) in self.clients.wills() {
                 effects.extend(self.will(client, Some(will)));
@@ -81,6 +93,7 @@ impl Device {
         if let Down::Deliver(messages) = frame {
             for (number, message) in messages {
                 if self.hub.insert(number) {
+                    let message = message.arrived(self.clients.now_s());
                     let actions = self.clients.deliver(&message);
                     effects.extend(self.act(actions));
                 }
@@ -147,7 +160,7 @@ impl Device {
             Some(_) => batch(&mut jobs.waiting, |job| match job {
                 Job::Message((_, message), _) => message.size(),
                 // Alone in its frame.
-                Job::Subscribe { .. } | Job::Frame(_) => BATCH + 1,
+                Job::Subscribe(..) | Job::Frame(_) => BATCH + 1,
             }),
         };
         effects.extend(self.transport(lane));
@@ -158,15 +171,16 @@ impl Device {
     fn transport(&mut self, lane: Lane) -> Vec<Effect> {
         let Some(jobs) = self.lanes.get(&lane) else { return Vec::new() };
         let (frame, is_request) = match &jobs.sent[..] {
-            [Job::Subscribe { filter, qos, after, .. }] => {
-                let (filter, after) = (filter.clone(), after.clone());
-                (Up::Subscribe { filter, qos: *qos, after }, true)
+            [Job::Subscribe(subscribe, _)] => {
+                let Subscribe { filter, qos, retained, after } = subscribe.clone();
+                (Up::Subscribe { filter, qos, retained, after }, true)
             }
             [Job::Frame(frame)] => (frame.clone(), false),
             messages => {
+                let now_s = self.clients.now_s();
                 let message = |job: &Job| match job {
-                    Job::Message(message, _) => Some(message.clone()),
-                    Job::Subscribe { .. } | Job::Frame(_) => None,
+                    Job::Message((number, message), _) => Some((*number, message.leaving(now_s))),
+                    Job::Subscribe(..) | Job::Frame(_) => None,
                 };
                 (Up::Publish(messages.iter().filter_map(message).collect()), false)
             }
@@ -199,29 +213,42 @@ impl Device {
             (Job::Message((_, message), None), Ended::TooLong) => {
                 vec![Effect::Log(format!("a message of {} is too long", message.topic))]
             }
-            (Job::Subscribe { origin: Some(origin), filter, qos, .. }, how) => {
-                let answer = match how {
-                    Ended::Delivered(bytes) => Subscribed::decode(bytes),
-                    _ => None,
-                };
-                // Without a readable answer the client learns that it is not subscribed.
-                let Some(Subscribed { code, more, retained }) = answer else {
-                    let actions = self.clients.subscribed(&origin, &filter, 0x80);
-                    return self.act(actions);
-                };
-                let after = retained.last().map(|message| message.topic.clone());
-                let mut actions = self.clients.subscribed(&origin, &filter, code);
-                actions.extend(self.clients.retained(&origin, &filter, retained));
-                let mut effects = self.act(actions);
-                if more && after.is_some() {
-                    let lane = Lane::Filter(filter.clone());
-                    let job = Job::Subscribe { origin: Some(origin), filter, qos, after };
-                    effects.extend(self.push(lane, job));
-                }
-                effects
+            (Job::Subscribe(subscribe, Some(origin)), how) => {
+                self.finish_subscribe(subscribe, origin, how)
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The hub has answered a subscription, or never will.
+    fn finish_subscribe(
+        &mut self,
+        subscribe: Subscribe,
+        origin: Origin,
+        how: &Ended,
+    ) -> Vec<Effect> {
+        let answer = match how {
+            Ended::Delivered(bytes) => Subscribed::decode(bytes),
+            _ => None,
+        };
+        let filter = &subscribe.filter;
+        // Without a readable answer the client learns that it is not subscribed.
+        let Some(Subscribed { code, more, retained }) = answer else {
+            let actions = self.clients.subscribed(&origin, filter, reason::UNSPECIFIED);
+            return self.act(actions);
+        };
+        let after = retained.last().map(|message| message.topic.clone());
+        let now_s = self.clients.now_s();
+        let retained = retained.into_iter().map(|message| message.arrived(now_s)).collect();
+        let mut actions = self.clients.subscribed(&origin, filter, code);
+        actions.extend(self.clients.retained(&origin, filter, retained));
+        let mut effects = self.act(actions);
+        if more && after.is_some() {
+            let lane = Lane::Filter(filter.clone());
+            let job = Job::Subscribe(Subscribe { after, ..subscribe }, Some(origin));
+            effects.extend(self.push(lane, job));
+        }
+        effects
     }
 }
 
@@ -242,13 +269,12 @@ impl Side for Device {
                 Action::Send(to, packet) => effects.push(Effect::Send(to, packet)),
                 Action::Close(connection) => effects.push(Effect::Close(connection)),
                 Action::Publish(origin, message) => effects.extend(self.publish(origin, message)),
-                Action::Subscribe(origin, filter, _) => {
+                Action::Subscribe { origin, filter, retained, .. } => {
                     // For all clients of the device.
                     let qos = self.clients.granted(&filter).unwrap_or_default();
                     let lane = Lane::Filter(filter.clone());
-                    let origin = Some(origin);
-                    let job = Job::Subscribe { origin, filter, qos, after: None };
-                    effects.extend(self.push(lane, job));
+                    let job = Subscribe { filter, qos, retained, after: None };
+                    effects.extend(self.push(lane, Job::Subscribe(job, Some(origin))));
                 }
                 Action::Unsubscribe(filter) => {
                     let lane = Lane::Filter(filter.clone());
@@ -284,13 +310,15 @@ impl Side for Device {
     }
 
     fn tick(&mut self) -> Vec<Effect> {
+        let actions = self.clients.tick();
+        let mut effects = self.act(actions);
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
         // Without wills the hub does nothing when the device is silent, so it need not report.
-        match due && !self.clients.wills().is_empty() {
-            true => self.push(Lane::Alive, Job::Frame(Up::Alive)),
-            false => Vec::new(),
+        if due && !self.clients.wills().is_empty() {
+            effects.extend(self.push(Lane::Alive, Job::Frame(Up::Alive)));
         }
+        effects
     }
 }
 
@@ -302,8 +330,7 @@ mod tests {
         Message {
             topic: format!("t/{topic}"),
             payload: vec![0; bytes].into(),
-            qos: 0,
-            retain: false,
+            ..Message::default()
         }
     }
 

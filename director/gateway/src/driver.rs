@@ -3,7 +3,6 @@
 use crate::device::Device;
 use crate::gateway::{Effect, Ended, Lane, Side};
 use crate::hub::Hub;
-use crate::packet::Packet;
 use crate::server::{Event, Server};
 use director::io::{Inbox, Listener, Publisher, Session};
 use director::session::SessionError;
@@ -82,9 +81,9 @@ struct Frame {
 /// An event of a client's connection.
 fn receive(side: &mut impl Side, event: Event) -> Vec<Effect> {
     let actions = match event {
-        Event::Opened(connection, connect, _) => side.clients().connect(connection, connect),
-        // A second CONNECT is an error (3.1).
-        Event::Received(connection, Packet::Connect(_)) | Event::Closed(connection) => {
+        Event::Opened(connection, connect, _) => side.clients().connect(connection, *connect),
+        Event::Refused(connection, code) => side.clients().fail(connection, code),
+        Event::Closed(connection) => {
             let mut actions = vec![crate::clients::Action::Close(connection)];
             actions.extend(side.clients().close(connection, false));
             actions

@@ -4,6 +4,7 @@
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
+use crate::reason;
 use crate::topic;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -69,7 +70,7 @@ impl Hub {
     /// greet the devices.
     pub fn new(start: u32, devices: u32) -> (Self, Vec<Effect>) {
         let mut hub = Self {
-            clients: Clients::default(),
+            clients: Clients::new(start),
             start,
             number: 0,
             devices: (0..devices).map(|_| Known::default()).collect(),
@@ -92,7 +93,9 @@ impl Hub {
             known.filters.clear();
             // What is on its way leaves the lane when it ends.
             known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
-            effects.extend(wills.into_values().flat_map(|will| self.publish(will)));
+            let now_s = self.clients.now_s();
+            let wills = wills.into_values().map(|will| will.arrived(now_s));
+            effects.extend(wills.flat_map(|will| self.publish(will)));
         }
         let Some(known) = self.devices.get_mut(member as usize) else { return (None, effects) };
         let mut answer = None;
@@ -101,17 +104,23 @@ impl Hub {
             Up::Publish(messages) => {
                 for (number, message) in messages {
                     if self.devices[member as usize].device.insert(number) {
+                        let message = message.arrived(self.clients.now_s());
                         effects.extend(self.publish(message));
                     }
                 }
             }
-            Up::Subscribe { filter, qos, after } => {
+            Up::Subscribe { filter, qos, retained, after } => {
                 let valid = topic::is_filter(&filter) && qos < 3;
                 if valid {
                     known.filters.insert(filter.clone(), qos);
                 }
-                let (retained, more) = self.retained(&filter, after.as_deref());
-                let code = if valid { qos } else { 0x80 };
+                let (all, more) = match retained {
+                    true => self.retained(&filter, after.as_deref()),
+                    false => (Vec::new(), false),
+                };
+                let now_s = self.clients.now_s();
+                let retained = all.iter().map(|message| message.leaving(now_s)).collect();
+                let code = if valid { qos } else { reason::UNSPECIFIED };
                 answer = Some(Subscribed { code, more, retained }.encode());
             }
             Up::Unsubscribe(filter) => drop(known.filters.remove(&filter)),
@@ -131,8 +140,9 @@ impl Hub {
         let (mut taken, mut size) = (Vec::new(), 0);
         let later = |topic: &str| after.is_none_or(|after| topic > after);
         let all = self.retained.iter();
+        let now_s = self.clients.now_s();
         for (topic, message) in all.filter(|(topic, _)| later(topic)) {
-            if !topic::matches(filter, topic) {
+            if !topic::matches(filter, topic) || message.is_expired(now_s) {
                 continue;
             }
             size += message.size();
@@ -153,9 +163,9 @@ impl Hub {
         } else if message.retain
             && (self.retained.len() < MAX_RETAINED || self.retained.contains_key(&message.topic))
         {
-            self.retained.insert(message.topic.clone(), message.clone());
+            let kept = Message { publisher: None, ..message.clone() };
+            self.retained.insert(message.topic.clone(), kept);
         }
-        let message = Message { retain: false, ..message };
         let actions = self.clients.deliver(&message);
         effects.extend(self.act(actions));
         let requested =
@@ -205,7 +215,9 @@ impl Hub {
                 topic.sent.clear();
             } else {
                 let lifetime = if current.len() > 1 { TOGETHER } else { LIFETIME };
-                let frame = Down::Deliver(messages.clone()).encode(self.start);
+                let now_s = self.clients.now_s();
+                let leaving = messages.iter().map(|(number, own)| (*number, own.leaving(now_s)));
+                let frame = Down::Deliver(leaving.collect()).encode(self.start);
                 let lane = Lane::Topic(name.to_owned());
                 effects.push(Effect::Transport {
                     lane,
@@ -256,7 +268,9 @@ impl Hub {
                 let mut all = known.lane.clone();
                 let messages = batch(&mut all, |(_, message)| message.size());
                 known.sent = messages.len();
-                Down::Deliver(messages)
+                let now_s = self.clients.now_s();
+                let leaving = messages.iter().map(|(number, own)| (*number, own.leaving(now_s)));
+                Down::Deliver(leaving.collect())
             }
         };
         effects.push(Effect::Transport {
@@ -308,9 +322,9 @@ impl Side for Hub {
                     let answers = origin.map(|origin| self.clients.published(&origin));
                     effects.extend(self.act(answers.unwrap_or_default()));
                 }
-                Action::Subscribe(origin, filter, qos) => {
+                Action::Subscribe { origin, filter, qos, retained } => {
                     let mut actions = self.clients.subscribed(&origin, &filter, qos);
-                    let (mut after, mut more) = (None, true);
+                    let (mut after, mut more) = (None, retained);
                     while more {
                         let (page, rest) = self.retained(&filter, after.as_deref());
                         after = page.last().map(|message| message.topic.clone());
@@ -359,7 +373,10 @@ impl Side for Hub {
     }
 
     fn tick(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
+        let actions = self.clients.tick();
+        let mut effects = self.act(actions);
+        let now_s = self.clients.now_s();
+        self.retained.retain(|_, message| !message.is_expired(now_s));
         for member in 0..self.devices.len() {
             let known = &mut self.devices[member];
             known.silent_s = known.silent_s.saturating_add(1);
@@ -371,7 +388,8 @@ impl Side for Hub {
             if !wills.is_empty() {
                 effects.push(Effect::Log(format!("device {member} is silent: its wills follow")));
             }
-            effects.extend(wills.into_values().flat_map(|will| self.publish(will)));
+            let wills = wills.into_values().map(|will| will.arrived(now_s));
+            effects.extend(wills.flat_map(|will| self.publish(will)));
         }
         effects
     }
@@ -388,8 +406,8 @@ mod tests {
         let retain = |topic: usize, payload: &[u8]| Message {
             topic: format!("t/{topic}"),
             payload: payload.into(),
-            qos: 0,
             retain: true,
+            ..Message::default()
         };
         let kept = |hub: &Hub, topic: usize| {
             let (all, _) = hub.retained(&format!("t/{topic}"), None);

@@ -1,23 +1,29 @@
 //! MQTT over the director: a gateway on each device and one at the hub are brokers for the programs
-//! on their machines, unmodified MQTT 3.1.1 clients, and exchange messages by a session of the
+//! on their machines, unmodified clients of MQTT 5 and 3.1.1, and exchange messages by a session of the
 //! director. `docs/director-gateway.md` describes what is guaranteed.
 
 mod clients;
+mod decode;
 mod device;
 mod driver;
+mod encode;
 mod gateway;
 mod hub;
 mod message;
 mod packet;
+mod property;
+mod reason;
 mod server;
 mod session;
 mod topic;
+mod wire;
 
 pub use clients::{Action, Clients};
 pub use device::Device;
 pub use driver::{run_device, run_hub};
 pub use gateway::{Effect, Ended, LIFETIME, Lane, Side};
 pub use hub::Hub;
-pub use message::Message;
-pub use packet::{Connect, Packet};
+pub use message::{Message, Publisher};
+pub use packet::{Ack, Connect, MQTT_5, Options, Packet, Publish};
+pub use property::Properties;
 pub use session::Origin;

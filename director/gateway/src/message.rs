@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// A message of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
     /// Its topic.
     pub topic: String,
@@ -13,15 +13,55 @@ pub struct Message {
     pub qos: u8,
     /// Whether it is kept for later subscribers; on delivery, whether it was kept.
     pub retain: bool,
+    /// MQTT 5: the properties of its content, as they are written.
+    pub properties: Option<Arc<[u8]>>,
+    /// MQTT 5: when it expires. In packets, frames and wills the time that is left, in seconds; in a
+    /// gateway the gateway's second.
+    pub until_s: Option<u64>,
+    /// Who must not get it back, if a subscription says so.
+    pub publisher: Option<Publisher>,
+}
+
+/// A client's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Publisher {
+    /// The start of its gateway.
+    pub start: u32,
+    /// Its number at this gateway.
+    pub session: u32,
 }
 
 impl Message {
     /// Approximate size in a frame, in bytes.
     pub fn size(&self) -> usize {
-        // 9: the number, the flags, and two lengths of up to two bytes.
-        self.topic.len() + self.payload.len() + 9
+        let properties = self.properties.as_ref().map_or(0, |all| all.len());
+        // 21: the number, the flags, three lengths of up to two bytes, the time and, seldom, the publisher.
+        self.topic.len() + self.payload.len() + properties + 21
+    }
+
+    /// The message, which has arrived in this second of the gateway.
+    pub fn arrived(self, now_s: u64) -> Self {
+        Self { until_s: self.until_s.map(|left_s| left_s.saturating_add(now_s)), ..self }
+    }
+
+    /// The message, which leaves the gateway in this second.
+    pub fn leaving(&self, now_s: u64) -> Self {
+        Self { until_s: self.until_s.map(|until_s| until_s.saturating_sub(now_s)), ..self.clone() }
+    }
+
+    /// Whether it must not be delivered any more: up to a second late, never early.
+    pub fn is_expired(&self, now_s: u64) -> bool {
+        self.until_s.is_some_and(|until_s| until_s < now_s)
     }
 }
+
+/// Bits of a message's first byte, above its QoS.
+const RETAIN: u8 = 4;
+const PROPERTIES: u8 = 8;
+const EXPIRES: u8 = 16;
+const PUBLISHER: u8 = 32;
+/// Bit of a subscription, above its QoS.
+const NOTHING_RETAINED: u8 = 4;
 
 /// A message with its number: a start of a gateway uses each number once, so that a message that is
 /// sent again is delivered once.
@@ -40,6 +80,8 @@ pub enum Up {
         filter: String,
         /// Its maximum QoS.
         qos: u8,
+        /// Whether retained messages are to follow.
+        retained: bool,
         /// Where retained messages go on.
         after: Option<String>,
     },
@@ -50,7 +92,7 @@ pub enum Up {
     Will {
         /// The client.
         client: String,
-        /// Its will.
+        /// Its will, with the time from its publication on in which it expires.
         will: Option<Message>,
         /// The period in seconds.
         period_s: u16,
@@ -122,9 +164,24 @@ impl<'a> Reader<'a> {
     fn message(&mut self) -> Option<Message> {
         let (flags, topic) = (self.byte()?, self.text()?);
         let payload = self.bytes()?.into();
-        let qos = flags & 3;
-        let valid = qos < 3 && crate::topic::is_topic(&topic);
-        valid.then_some(Message { topic, payload, qos, retain: flags & 4 != 0 })
+        let (qos, retain) = (flags & 3, flags & RETAIN != 0);
+        let properties: Option<Arc<[u8]>> = match flags & PROPERTIES {
+            0 => None,
+            _ => Some(self.bytes()?.into()),
+        };
+        let until_s = match flags & EXPIRES {
+            0 => None,
+            _ => Some(self.number()?.into()),
+        };
+        let publisher = match flags & PUBLISHER {
+            0 => None,
+            _ => Some(Publisher { start: self.number()?, session: self.number()? }),
+        };
+        let valid = qos < 3
+            && flags < 64
+            && crate::topic::is_topic(&topic)
+            && properties.as_deref().is_none_or(crate::property::is_content);
+        valid.then_some(Message { topic, payload, qos, retain, properties, until_s, publisher })
     }
 
     fn numbered(&mut self) -> Option<Vec<Numbered>> {
@@ -137,19 +194,28 @@ impl<'a> Reader<'a> {
 }
 
 fn write_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
-    let mut rest = bytes.len();
-    while rest > 127 {
-        to.push((rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
-    }
-    to.push(rest as u8);
+    crate::wire::write_length(to, bytes.len());
     to.extend(bytes);
 }
 
 fn write_message(to: &mut Vec<u8>, message: &Message) {
-    to.push(message.qos | u8::from(message.retain) << 2);
+    let parts = [
+        (message.retain, RETAIN),
+        (message.properties.is_some(), PROPERTIES),
+        (message.until_s.is_some(), EXPIRES),
+        (message.publisher.is_some(), PUBLISHER),
+    ];
+    let bits = parts.iter().filter(|(has, _)| *has).map(|(_, bit)| bit).sum::<u8>();
+    to.push(message.qos | bits);
     write_bytes(to, message.topic.as_bytes());
     write_bytes(to, &message.payload);
+    message.properties.iter().for_each(|all| write_bytes(to, all));
+    if let Some(left_s) = message.until_s {
+        to.extend(u32::try_from(left_s).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    if let Some(Publisher { start, session }) = message.publisher {
+        to.extend([start.to_be_bytes(), session.to_be_bytes()].concat());
+    }
 }
 
 fn write_numbered(to: &mut Vec<u8>, messages: &[Numbered]) {
@@ -179,8 +245,8 @@ impl Up {
         match self {
             Self::Hello | Self::Alive => {}
             Self::Publish(messages) => write_numbered(&mut bytes, messages),
-            Self::Subscribe { filter, qos, after } => {
-                bytes.push(*qos);
+            Self::Subscribe { filter, qos, retained, after } => {
+                bytes.push(qos | if *retained { 0 } else { NOTHING_RETAINED });
                 write_bytes(&mut bytes, filter.as_bytes());
                 // A topic is not empty.
                 write_bytes(&mut bytes, after.as_deref().unwrap_or_default().as_bytes());
@@ -203,8 +269,10 @@ impl Up {
             0 => Self::Hello,
             1 => Self::Publish(rest.numbered()?),
             2 => {
-                let (qos, filter, after) = (rest.byte()?, rest.text()?, rest.text()?);
-                Self::Subscribe { filter, qos, after: Some(after).filter(|text| !text.is_empty()) }
+                let (bits, filter, after) = (rest.byte()?, rest.text()?, rest.text()?);
+                let (qos, retained) = (bits & !NOTHING_RETAINED, bits & NOTHING_RETAINED == 0);
+                let after = Some(after).filter(|text| !text.is_empty());
+                Self::Subscribe { filter, qos, retained, after }
             }
             3 => Self::Unsubscribe(rest.text()?),
             4 => {
@@ -268,12 +336,22 @@ impl Down {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::property::{Properties, id};
     use proptest::prelude::*;
 
     fn message() -> impl Strategy<Value = Message> {
         let payload = prop::collection::vec(any::<u8>(), 0..300);
-        ("[a-z]{1,9}", payload, 0_u8..3, any::<bool>()).prop_map(|(topic, payload, qos, retain)| {
-            Message { topic, payload: payload.into(), qos, retain }
+        let number = prop::option::of(any::<u32>());
+        let flags = (0_u8..3, any::<bool>());
+        let optional = (prop::option::of("[a-z]{0,9}"), number.clone(), number);
+        ("[a-z]{1,9}", payload, flags, optional).prop_map(|(topic, payload, flags, optional)| {
+            let ((qos, retain), (kind, left_s, session)) = (flags, optional);
+            let written = |kind: String| Properties::default().text(id::CONTENT_TYPE, &kind);
+            let properties = kind.map(|kind| written(kind).encode()[1..].into());
+            let publisher = session.map(|session| Publisher { start: 7, session });
+            let until_s = left_s.map(u64::from);
+            let payload = payload.into();
+            Message { topic, payload, qos, retain, properties, until_s, publisher }
         })
     }
 
@@ -289,7 +367,7 @@ mod tests {
             for frame in [
                 Up::Hello,
                 Up::Publish(all.clone()),
-                Up::Subscribe { filter: filter.clone(), qos: 2, after },
+                Up::Subscribe { filter: filter.clone(), qos: 2, retained: start % 2 == 0, after },
                 Up::Unsubscribe(filter.clone()),
                 Up::Will { client: filter.clone(), will: messages.first().cloned(), period_s: 60 },
                 Up::Will { client: filter, will: None, period_s: 60 },

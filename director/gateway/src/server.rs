@@ -1,6 +1,8 @@
 //! The MQTT port: connections of clients.
 
-use crate::packet::{Connect, MAX_PACKET, Packet};
+use crate::packet::{Ack, Connect, HEAD, MAX_PACKET, Packet, Publish};
+use crate::reason;
+use crate::wire::Malformed;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +14,17 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 /// Maximum number of messages and subscriptions of a connection that are not acknowledged; then it is not read.
-const MAX_OPEN: usize = 1_000;
+pub const MAX_OPEN: usize = 1_000;
+/// Maximum number of topics for which a client of MQTT 5 can use a number.
+pub const MAX_ALIASES: u16 = 16;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
 const MAX_PACKETS: usize = 4_096;
 /// Maximum number of events that wait for the gateway.
 const MAX_EVENTS: usize = 256;
 /// Time for the first packet.
 const FIRST: Duration = Duration::from_secs(10);
+/// Time to write the reason why a connection ends.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Size of a read, in bytes.
 const READ: usize = 4_096;
 
@@ -26,9 +32,11 @@ const READ: usize = 4_096;
 #[derive(Debug)]
 pub enum Event {
     /// A client has connected; its packets go here.
-    Opened(u64, Connect, mpsc::Sender<Packet>),
+    Opened(u64, Box<Connect>, mpsc::Sender<Packet>),
     /// It has sent a packet.
     Received(u64, Packet),
+    /// It has sent something else; the reason code.
+    Refused(u64, u8),
     /// The connection is over.
     Closed(u64),
 }
@@ -55,7 +63,7 @@ impl Server {
                 self.connections.insert(*connection, packets.clone());
             }
             Event::Closed(connection) => drop(self.connections.remove(connection)),
-            Event::Received(..) => {}
+            Event::Received(..) | Event::Refused(..) => {}
         }
         Some(event)
     }
@@ -64,7 +72,7 @@ impl Server {
     /// it misses.
     pub fn send(&mut self, connection: u64, packet: Packet) {
         let Some(packets) = self.connections.get(&connection) else { return };
-        let unsure = matches!(&packet, Packet::Publish { message, .. } if message.qos == 0);
+        let unsure = matches!(&packet, Packet::Publish(publish) if publish.message.qos == 0);
         if packets.try_send(packet).is_err() && !unsure {
             self.close(connection);
         }
@@ -87,9 +95,23 @@ async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
         let events = events.clone();
         tokio::spawn(async move {
             // The gateway learns why by the end of the connection.
-            let _ = serve(stream, number, &events).await;
+            serve(stream, number, &events).await;
             let _ = events.send(Event::Closed(number)).await;
         });
+    }
+}
+
+/// Why no packet follows.
+enum End {
+    /// The connection is over.
+    Lost,
+    /// The gateway ends it; a client of MQTT 5 gets the reason code.
+    Refused(u8),
+}
+
+impl From<Malformed> for End {
+    fn from(error: Malformed) -> Self {
+        Self::Refused(error.code)
     }
 }
 
@@ -97,56 +119,109 @@ async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
 struct Packets {
     stream: OwnedReadHalf,
     buffer: Vec<u8>,
+    /// Protocol level, from the first packet on.
+    level: u8,
+    /// Topics with a number.
+    aliases: HashMap<u16, String>,
 }
 
 impl Packets {
-    async fn next(&mut self) -> io::Result<Packet> {
+    async fn next(&mut self) -> Result<Packet, End> {
         loop {
-            let decoded = Packet::decode(&self.buffer);
-            let malformed = |error: crate::packet::Malformed| io::Error::other(error.0);
-            if let Some((packet, length)) = decoded.map_err(malformed)? {
+            if let Some((packet, length)) = Packet::decode(&self.buffer, self.level)? {
                 self.buffer.drain(..length);
-                return Ok(packet);
+                return self.resolve(packet);
             }
             let mut more = [0; READ];
-            let length = self.stream.read(&mut more).await?;
-            if length == 0 || self.buffer.len() > MAX_PACKET + READ {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            let length = self.stream.read(&mut more).await.map_err(|_| End::Lost)?;
+            if length == 0 {
+                return Err(End::Lost);
+            }
+            if self.buffer.len() > MAX_PACKET + HEAD + READ {
+                return Err(End::Refused(reason::TOO_LARGE));
             }
             self.buffer.extend(&more[..length]);
         }
     }
+
+    /// The packet with its topic in place of an alias.
+    fn resolve(&mut self, packet: Packet) -> Result<Packet, End> {
+        let mut publish = match packet {
+            Packet::Connect(connect) => {
+                self.level = connect.level;
+                return Ok(Packet::Connect(connect));
+            }
+            Packet::Publish(publish) => publish,
+            other => return Ok(other),
+        };
+        // Only servers send identifiers of subscriptions (3.3.4).
+        if !publish.subscriptions.is_empty() {
+            return Err(End::Refused(reason::PROTOCOL_ERROR));
+        }
+        if let Some(alias) = publish.alias.take() {
+            resolve(&mut self.aliases, alias, &mut publish)?;
+        }
+        Ok(Packet::Publish(publish))
+    }
 }
 
-async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> io::Result<()> {
+/// Defines an alias by a message with a topic; gives the topic to one without (3.3.2.3.4).
+fn resolve(
+    aliases: &mut HashMap<u16, String>,
+    alias: u16,
+    publish: &mut Publish,
+) -> Result<(), End> {
+    if !(1..=MAX_ALIASES).contains(&alias) {
+        return Err(End::Refused(reason::ALIAS));
+    }
+    let topic = &mut publish.message.topic;
+    if topic.is_empty() {
+        let known = aliases.get(&alias).ok_or(End::Refused(reason::PROTOCOL_ERROR))?;
+        topic.clone_from(known);
+    } else {
+        aliases.insert(alias, topic.clone());
+    }
+    Ok(())
+}
+
+async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) {
     let (read, write) = stream.into_split();
-    let mut packets = Packets { stream: read, buffer: Vec::new() };
-    let first = timeout(FIRST, packets.next()).await??;
-    let Packet::Connect(connect) = first else {
-        return Err(io::Error::other("the first packet is not CONNECT"));
-    };
+    let mut packets =
+        Packets { stream: read, buffer: Vec::new(), level: 0, aliases: HashMap::new() };
+    // Before a CONNECT, no version is known in which to answer.
+    let Ok(Ok(Packet::Connect(connect))) = timeout(FIRST, packets.next()).await else { return };
+    let (level, keep_alive) = (connect.level, connect.keep_alive);
     // One and a half times the keep alive (3.1.2.10).
-    let silence = Duration::from_millis(u64::from(connect.keep_alive) * 1_500);
+    let silence = Duration::from_millis(u64::from(keep_alive) * 1_500);
     let silence = if silence.is_zero() { Duration::MAX } else { silence };
     let open = Arc::new(Unacknowledged::default());
     let (sender, receiver) = mpsc::channel(MAX_PACKETS);
-    let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-    events.send(Event::Opened(number, connect, sender)).await.map_err(|_| gone())?;
-    let writer = write_all(write, receiver, open.clone());
+    if events.send(Event::Opened(number, connect, sender)).await.is_err() {
+        return;
+    }
+    let mut writer = std::pin::pin!(write_all(write, receiver, open.clone(), level));
     let reader = async {
         loop {
-            let packet = timeout(silence, packets.next()).await??;
+            let packet = match timeout(silence, packets.next()).await {
+                Ok(packet) => packet?,
+                Err(_) => return Err::<(), End>(End::Refused(reason::KEEP_ALIVE)),
+            };
             match &packet {
-                Packet::Publish { id, message, .. } if message.qos > 0 => open.begin(*id).await,
+                Packet::Publish(publish) if publish.message.qos > 0 => open.begin(publish.id).await,
                 Packet::Subscribe { id, .. } => open.begin(*id).await,
                 _ => {}
             }
-            events.send(Event::Received(number, packet)).await.map_err(|_| gone())?;
+            events.send(Event::Received(number, packet)).await.map_err(|_| End::Lost)?;
         }
     };
-    tokio::select! {
-        ended = writer => ended,
+    let ended = tokio::select! {
+        _ = &mut writer => return,
         ended = reader => ended,
+    };
+    let Err(End::Refused(code)) = ended else { return };
+    // By way of the gateway, so that the reason follows the answers to earlier packets.
+    if events.send(Event::Refused(number, code)).await.is_ok() {
+        let _ = timeout(GOODBYE, writer).await;
     }
 }
 
@@ -180,7 +255,10 @@ impl Unacknowledged {
 
     /// Frees the place of the message that `packet` acknowledges.
     fn end(&self, packet: &Packet) {
-        let (Packet::PubAck(id) | Packet::PubRec(id) | Packet::SubAck { id, .. }) = packet else {
+        let (Packet::PubAck(Ack { id, .. })
+        | Packet::PubRec(Ack { id, .. })
+        | Packet::SubAck { id, .. }) = packet
+        else {
             return;
         };
         if self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
@@ -189,21 +267,23 @@ impl Unacknowledged {
     }
 }
 
-/// Writes what the gateway sends, until it closes the connection.
+/// Writes what the gateway sends, until it closes the connection or a DISCONNECT is written.
 async fn write_all(
     mut stream: OwnedWriteHalf,
     mut packets: mpsc::Receiver<Packet>,
     open: Arc<Unacknowledged>,
+    level: u8,
 ) -> io::Result<()> {
-    while let Some(packet) = packets.recv().await {
-        open.end(&packet);
-        let mut bytes = packet.encode();
+    let mut is_over = false;
+    while !is_over && let Some(packet) = packets.recv().await {
+        let (mut next, mut bytes) = (Some(packet), Vec::new());
         // What waits as well goes in the same segment.
-        while bytes.len() < READ
-            && let Ok(packet) = packets.try_recv()
-        {
+        while let Some(packet) = next {
             open.end(&packet);
-            bytes.extend(packet.encode());
+            bytes.extend(packet.encode(level));
+            is_over = matches!(packet, Packet::Disconnect { .. });
+            let has_room = bytes.len() < READ && !is_over;
+            next = has_room.then(|| packets.try_recv().ok()).flatten();
         }
         stream.write_all(&bytes).await?;
     }
@@ -224,10 +304,10 @@ mod tests {
                 open.begin(7).await;
             }
             assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
-            open.end(&Packet::PubAck(8));
+            open.end(&Packet::PubAck(Ack::new(8)));
             assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
-            for packet in [Packet::PubRec(7), Packet::PubAck(7), Packet::PubComp(7)] {
-                open.end(&packet);
+            for kind in [Packet::PubRec, Packet::PubAck, Packet::PubComp] {
+                open.end(&kind(Ack::new(7)));
                 assert_eq!(open.places.available_permits(), MAX_OPEN);
             }
             open.begin(7).await;

@@ -1,7 +1,8 @@
-//! The session of one client (MQTT 3.1.1, section 3.1.2.4).
+//! The session of one client (MQTT 5, section 4.1).
 
-use crate::message::Message;
-use crate::packet::Packet;
+use crate::message::{Message, Publisher};
+use crate::packet::{Ack, Connect, MQTT_5, Options, Packet, Publish};
+use crate::reason;
 use crate::topic;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -25,7 +26,7 @@ pub struct Origin {
 
 /// A message to the client that is not finished.
 enum Sent {
-    Published(Message),
+    Published(Publish),
     Released,
 }
 
@@ -35,89 +36,152 @@ struct Grants {
     filters: Vec<(String, Option<u8>)>,
 }
 
+/// A filter that the client subscribes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requested {
+    /// The filter.
+    pub filter: String,
+    /// Its maximum QoS.
+    pub qos: u8,
+    /// Whether retained messages are to follow.
+    pub retained: bool,
+}
+
 /// A client's session.
+#[derive(Default)]
 pub struct Session {
     /// Identifies it among all sessions of the gateway.
     pub number: u64,
+    /// Protocol level of its last connection.
+    pub level: u8,
     /// Its connection, if the client is connected.
     pub connection: Option<u64>,
-    /// Whether it ends with the connection.
-    pub clean: bool,
+    /// Time that it lasts after the connection, in seconds; `u32::MAX` for ever.
+    pub expires_s: u32,
+    /// The gateway's second in which it ends, without a connection.
+    pub ends_at: Option<u64>,
     /// Published if the connection is lost.
     pub will: Option<Message>,
-    /// Filters with their maximum QoS.
-    pub filters: BTreeMap<String, u8>,
+    /// How long after that, in seconds.
+    pub will_delay_s: u32,
+    /// The gateway's second in which the will of a lost connection is published.
+    pub will_at: Option<u64>,
+    /// Filters with their options.
+    pub filters: BTreeMap<String, Options>,
     /// Numbers of QoS 2 messages of the client, and whether they are published.
     pub received: BTreeMap<u16, bool>,
     /// Numbers of QoS 1 messages of the client that are not published yet.
     pub publishing: BTreeSet<u16>,
     grants: Vec<Grants>,
     last: u16,
+    window: usize,
+    /// Maximum length of a packet to the client, in bytes; 0 for any.
+    maximum_packet: usize,
     in_flight: VecDeque<(u16, Sent)>,
-    queue: VecDeque<Message>,
+    queue: VecDeque<Publish>,
 }
 
 impl Session {
     /// A session without filters and messages.
     pub fn new(number: u64) -> Self {
-        Self {
-            number,
-            connection: None,
-            clean: true,
-            will: None,
-            filters: BTreeMap::new(),
-            received: BTreeMap::new(),
-            publishing: BTreeSet::new(),
-            grants: Vec::new(),
-            last: 0,
-            in_flight: VecDeque::new(),
-            queue: VecDeque::new(),
-        }
+        Self { number, window: WINDOW, ..Self::default() }
     }
 
-    /// The client has connected again: what it has not acknowledged is sent again, in order (4.4).
-    pub fn resume(&mut self) -> Vec<Packet> {
+    /// The client has connected again in this second of the gateway: what it has not acknowledged is
+    /// sent again, in order (4.4).
+    pub fn resume(&mut self, connection: u64, connect: &Connect, now_s: u64) -> Vec<Packet> {
+        self.connection = Some(connection);
+        self.level = connect.level;
+        (self.expires_s, self.ends_at) = (connect.lifetime_s(), None);
+        (self.will, self.will_at) = (connect.will.clone(), None);
+        self.will_delay_s = connect.will_delay_s;
+        let most = usize::from(connect.receive_maximum);
+        self.window = if most == 0 { WINDOW } else { WINDOW.min(most) };
+        self.maximum_packet = connect.maximum_packet as usize;
         self.grants.clear();
-        let again = |(id, sent): &(u16, Sent)| match sent {
-            Sent::Published(message) => {
-                Packet::Publish { duplicate: true, id: *id, message: message.clone() }
+        // More than the client accepts at a time wait again.
+        while self.in_flight.len() > self.window
+            && let Some((id, sent)) = self.in_flight.pop_back()
+        {
+            match sent {
+                Sent::Published(publish) => self.queue.push_front(publish),
+                // Their messages have arrived, so they do not count (4.9).
+                Sent::Released => {
+                    self.in_flight.push_back((id, Sent::Released));
+                    break;
+                }
             }
-            Sent::Released => Packet::PubRel(*id),
+        }
+        let again = |(id, sent): &(u16, Sent)| match sent {
+            Sent::Published(publish) => {
+                let message = publish.message.leaving(now_s);
+                let subscriptions = publish.subscriptions.clone();
+                let (duplicate, alias) = (true, None);
+                Packet::Publish(Publish { duplicate, id: *id, message, alias, subscriptions })
+            }
+            Sent::Released => Packet::PubRel(Ack::new(*id)),
         };
         let mut packets: Vec<Packet> = self.in_flight.iter().map(again).collect();
-        packets.extend(self.fill());
+        packets.extend(self.fill(now_s));
         packets
     }
 
     /// A message for the client; the packet to send now, if any.
-    pub fn send(&mut self, message: Message) -> Option<Packet> {
-        if message.qos == 0 {
+    pub fn send(&mut self, publish: Publish, now_s: u64) -> Option<Packet> {
+        if publish.message.qos == 0 {
             // A client that is not connected misses it (QoS 0 promises nothing).
-            return Some(Packet::Publish { duplicate: false, id: 0, message });
+            return self.packet(&publish, 0, now_s);
         }
         if self.queue.len() < MAX_QUEUE {
-            self.queue.push_back(message);
+            self.queue.push_back(publish);
         }
-        self.fill().pop()
+        self.fill(now_s).pop()
+    }
+
+    /// The packet of a message, unless it has expired or is longer than the client accepts
+    /// (3.1.2.11.4: then the message counts as delivered).
+    fn packet(&self, publish: &Publish, id: u16, now_s: u64) -> Option<Packet> {
+        if publish.message.is_expired(now_s) {
+            return None;
+        }
+        let message = publish.message.leaving(now_s);
+        let packet = Packet::Publish(Publish { id, message, ..publish.clone() });
+        self.accepts(&packet).then_some(packet)
+    }
+
+    /// Whether a packet is not longer than the client accepts.
+    fn accepts(&self, packet: &Packet) -> bool {
+        self.maximum_packet == 0 || packet.encode(self.level).len() <= self.maximum_packet
+    }
+
+    /// The reason why the gateway ends the connection; earlier versions than MQTT 5 have none.
+    pub fn goodbye(&self, code: u8) -> Option<Packet> {
+        let packet = |reason| Packet::Disconnect { code, expires_s: None, reason };
+        let long = packet(Some(reason::text(code)));
+        // Words only if there is room (3.14.2.2.3).
+        let packet = if self.accepts(&long) { long } else { packet(None) };
+        (self.level == MQTT_5).then_some(packet)
     }
 
     /// The next messages for which the window has room.
-    fn fill(&mut self) -> Vec<Packet> {
+    fn fill(&mut self, now_s: u64) -> Vec<Packet> {
         let mut packets = Vec::new();
         while self.connection.is_some()
-            && self.in_flight.len() < WINDOW
-            && let Some(message) = self.queue.pop_front()
+            && self.in_flight.len() < self.window
+            && let Some(publish) = self.queue.pop_front()
         {
             let id = self.free();
-            packets.push(Packet::Publish { duplicate: false, id, message: message.clone() });
-            self.in_flight.push_back((id, Sent::Published(message)));
+            if let Some(packet) = self.packet(&publish, id, now_s) {
+                packets.push(packet);
+                self.in_flight.push_back((id, Sent::Published(publish)));
+            }
         }
         packets
     }
 
     fn free(&mut self) -> u16 {
         loop {
-            // A number is never 0 (2.3.1).
+            // A number is never 0 (2.2.1).
             self.last = self.last.checked_add(1).unwrap_or(1);
             if self.in_flight.iter().all(|(id, _)| *id != self.last) {
                 return self.last;
@@ -125,34 +189,72 @@ impl Session {
         }
     }
 
-    /// The client has received a message of QoS 2.
-    pub fn release(&mut self, id: u16) {
-        if let Some((_, sent)) = self.in_flight.iter_mut().find(|(own, _)| *own == id) {
-            *sent = Sent::Released;
-        }
+    /// The client has received a message of QoS 2; returns whether the number is in use.
+    pub fn release(&mut self, id: u16) -> bool {
+        let own = self.in_flight.iter_mut().find(|(own, _)| *own == id);
+        own.map(|(_, sent)| *sent = Sent::Released).is_some()
     }
 
     /// The client has finished a message; returns what can follow.
-    pub fn finish(&mut self, id: u16) -> Vec<Packet> {
+    pub fn finish(&mut self, id: u16, now_s: u64) -> Vec<Packet> {
         self.in_flight.retain(|(own, _)| *own != id);
-        self.fill()
+        self.fill(now_s)
+    }
+
+    /// A message as the client wants it, or `None` if it does not.
+    pub fn selects(&self, message: &Message, start: u32) -> Option<Publish> {
+        let own = Publisher { start, session: self.number as u32 };
+        let is_own = message.publisher == Some(own);
+        let (mut highest, mut retain, mut subscriptions) = (None, false, Vec::new());
+        for (filter, options) in &self.filters {
+            if (options.no_local && is_own) || !topic::matches(filter, &message.topic) {
+                continue;
+            }
+            highest = highest.max(Some(options.qos));
+            // Without the option, only a new subscription gets messages with the flag (3.3.1.3).
+            retain |= options.as_published && message.retain;
+            subscriptions.extend(options.identifier);
+        }
+        let qos = message.qos.min(highest?);
+        let message = Message { qos, retain, publisher: None, ..message.clone() };
+        Some(Publish { message, subscriptions, ..Publish::default() })
+    }
+
+    /// Whether a message of the client must not come back to it.
+    pub fn keeps_away(&self, topic: &str) -> bool {
+        let mut filters = self.filters.iter().filter(|(_, options)| options.no_local);
+        filters.any(|(filter, _)| topic::matches(filter, topic))
     }
 
     /// The client subscribes. Invalid filters, and those beyond the maximum, are refused at once; returns the
     /// others, each once.
-    pub fn subscribe(&mut self, id: u16, filters: Vec<(String, u8)>) -> Vec<(String, u8)> {
+    pub fn subscribe(&mut self, id: u16, filters: Vec<(String, Options)>) -> Vec<Requested> {
         let (mut grants, mut requested) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
-        for (filter, qos) in filters {
-            let has_room = self.filters.len() < MAX_FILTERS || self.filters.contains_key(&filter);
-            let valid = has_room && topic::is_filter(&filter);
-            if valid {
-                self.filters.insert(filter.clone(), qos);
+        for (filter, options) in filters {
+            let is_known = self.filters.contains_key(&filter);
+            let refused = if !topic::is_filter(&filter) {
+                Some(reason::FILTER)
+            } else if topic::is_shared(&filter) {
+                Some(reason::NO_SHARED)
+            } else if self.filters.len() >= MAX_FILTERS && !is_known {
+                Some(reason::QUOTA)
+            } else {
+                None
+            };
+            if refused.is_none() {
+                self.filters.insert(filter.clone(), options);
+                if seen.insert(filter.clone()) {
+                    let retained = match options.retained {
+                        0 => true,
+                        1 => !is_known,
+                        _ => false,
+                    };
+                    let (filter, qos) = (filter.clone(), options.qos);
+                    requested.push(Requested { filter, qos, retained });
+                }
             }
-            if valid && seen.insert(filter.clone()) {
-                requested.push((filter.clone(), qos));
-            }
-            grants.push((filter, (!valid).then_some(0x80)));
+            grants.push((filter, refused));
         }
         self.grants.push(Grants { id, filters: grants });
         requested
@@ -188,15 +290,17 @@ mod tests {
     #[test]
     fn filters_are_limited_and_each_is_requested_once() {
         let mut session = Session::new(1);
-        let equal = vec![("a/#".to_owned(), 0); 10_000];
-        assert_eq!(session.subscribe(7, equal), [("a/#".to_owned(), 0)]);
+        let equal = vec![("a/#".to_owned(), Options::of(0)); 10_000];
+        let once = Requested { filter: "a/#".to_owned(), qos: 0, retained: true };
+        assert_eq!(session.subscribe(7, equal), [once]);
         let Some(Packet::SubAck { codes, .. }) = session.granted(7, "a/#", 0) else { panic!() };
         assert_eq!(codes, [0; 10_000]);
-        let many: Vec<_> = (0..MAX_FILTERS + 9).map(|number| (format!("b/{number}"), 1)).collect();
+        let many: Vec<_> =
+            (0..MAX_FILTERS + 9).map(|number| (format!("b/{number}"), Options::of(1))).collect();
         assert_eq!(session.subscribe(8, many).len(), MAX_FILTERS - 1);
         assert_eq!(session.filters.len(), MAX_FILTERS);
         // One of those that the client has can change.
-        assert_eq!(session.subscribe(9, vec![("a/#".to_owned(), 1)]).len(), 1);
-        assert_eq!(session.filters["a/#"], 1);
+        assert_eq!(session.subscribe(9, vec![("a/#".to_owned(), Options::of(1))]).len(), 1);
+        assert_eq!(session.filters["a/#"].qos, 1);
     }
 }

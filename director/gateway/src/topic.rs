@@ -17,6 +17,11 @@ pub fn is_filter(filter: &str) -> bool {
     !filter.is_empty() && filter.split('/').enumerate().all(valid)
 }
 
+/// Whether a filter is that of a shared subscription (MQTT 5, 4.8.2).
+pub fn is_shared(filter: &str) -> bool {
+    filter.starts_with("$share/")
+}
+
 /// Whether a filter selects a topic.
 pub fn matches(filter: &str, topic: &str) -> bool {
     // Wildcards at the start do not select topics of the server (4.7.2).

@@ -133,6 +133,11 @@ impl HubCarrier for Hub {
         sent.map_err(|why| why.to_string())
     }
 
+    fn reaches_all(&self, to: &[MemberId]) -> bool {
+        // A message to one goes by unicast.
+        to.len() > 1 && !self.single
+    }
+
     fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Instant) -> bool {
         let genuine = self.hub.receive(datagram, now);
         let seen = self.hub.take_seen();

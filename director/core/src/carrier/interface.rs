@@ -148,6 +148,10 @@ pub trait HubCarrier: Send {
     /// # Errors
     /// The reason why the model cannot carry it; none of the members gets it.
     fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Instant) -> Result<(), String>;
+    /// Whether other members get a message to these members as well.
+    fn reaches_all(&self, _to: &[MemberId]) -> bool {
+        false
+    }
     /// Handles a datagram of the model; returns whether a member has sent it, as far as the model
     /// can tell. Envelopes tell it by themselves.
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool;

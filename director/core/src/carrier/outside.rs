@@ -112,10 +112,7 @@ struct Hub {
 impl HubCarrier for Hub {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Instant) -> Result<(), String> {
         let (bytes, until) = (self.queue.marked(load.sealed), load.until);
-        // Send by unicast to a minority: the others would answer again.
-        let group = self.queue.sending.group_copies.is_some()
-            && 2 * to.len() > usize::from(self.queue.members);
-        if group {
+        if self.reaches_all(to) {
             self.queue.push(Frame { to: To::Group, bytes, until });
             return Ok(());
         }
@@ -123,6 +120,11 @@ impl HubCarrier for Hub {
             self.queue.push(Frame { to: To::Member(*member), bytes: bytes.clone(), until });
         }
         Ok(())
+    }
+
+    fn reaches_all(&self, to: &[MemberId]) -> bool {
+        // A minority gets it by unicast: the others would receive and drop it.
+        self.queue.sending.group_copies.is_some() && 2 * to.len() > usize::from(self.queue.members)
     }
 
     fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Instant) -> bool {

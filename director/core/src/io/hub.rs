@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// Sends a message to some members and waits for their answers, as [`collect`](Self::collect)
-    /// does. By multicast, a message to two or more also reaches the applications of others.
+    /// does. By multicast, the libraries of other members get the message too, and drop it.
     ///
     /// # Errors
     /// [`SessionError`] if no model can carry the message, or the session is over.

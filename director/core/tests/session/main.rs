@@ -3,6 +3,7 @@
 
 mod bed;
 mod changes;
+mod chosen;
 mod faults;
 mod foreign;
 mod handshakes;

@@ -48,6 +48,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 struct Outgoing {
     bytes: Vec<u8>,
     to: usize,
+    /// Its receivers, if there are other members.
+    chosen: Option<Vec<MemberId>>,
     sent_at: Instant,
     /// Time of the next lateness check; `None` after it.
     due: Option<Instant>,

@@ -15,6 +15,27 @@ const SECOND: Span = Span::from_s(1);
 /// without a report, their place is vacant.
 const SILENT: Span = Span::from_s(100);
 
+/// A known member that has been asked for this time, and has not answered, may be at another address.
+/// The other end repeats its hello for longer (docs/director-wire.md).
+const DEAF: Span = Span::from_s(10);
+/// A member is asked again if it has not answered for this time, so that a lost datagram does not make
+/// it deaf.
+const ASK_EVERY: Span = Span::from_s(1);
+/// What is known of a member holds for this time: recorded hellos must not cause more invitations.
+const KNOWN: Span = Span::from_s(60);
+/// Minimum time between two hellos for which known members are sought: it takes time for each of them.
+const SEEK_EVERY: Span = Span::from_ms(100);
+
+/// A known member that is asked whether it is still at its address.
+struct Sought {
+    /// Since when it has not answered.
+    since: Instant,
+    /// When it was asked last.
+    asked: Instant,
+    /// Whether it has answered.
+    is_found: bool,
+}
+
 /// Members and handshakes at addresses that the hub did not know at its start.
 #[derive(Default)]
 pub(super) struct Strangers {
@@ -27,6 +48,10 @@ pub(super) struct Strangers {
     pub replies: VecDeque<Vec<u8>>,
     /// Times of the last reports of members.
     pub reported: BTreeMap<MemberId, Instant>,
+    /// Known members, since a hello came from an unknown address.
+    sought: BTreeMap<MemberId, Sought>,
+    /// The next time at which known members may be sought.
+    seek_at: Instant,
 }
 
 impl Strangers {
@@ -40,6 +65,45 @@ impl Strangers {
         if self.includes(member) {
             self.reported.insert(member, now);
         }
+    }
+
+    /// Whether known members may be sought now.
+    pub fn may_seek(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.seek_at;
+        if is_due {
+            self.seek_at = now + SEEK_EVERY;
+        }
+        is_due
+    }
+
+    /// A known member may be at another address; returns whether it is to be asked now.
+    pub fn seek(&mut self, member: MemberId, now: Instant) -> bool {
+        let fresh = || Sought { since: now, asked: now, is_found: false };
+        let mut is_due = false;
+        let known = self.sought.entry(member).or_insert_with(|| {
+            is_due = true;
+            fresh()
+        });
+        if now >= known.asked + KNOWN {
+            (*known, is_due) = (fresh(), true);
+        } else if !known.is_found && now >= known.asked + ASK_EVERY {
+            (known.asked, is_due) = (now, true);
+        }
+        is_due
+    }
+
+    /// A known member has sent something new, or another end has begun to take its place.
+    pub fn found(&mut self, member: MemberId) {
+        if let Some(sought) = self.sought.get_mut(&member) {
+            sought.is_found = true;
+        }
+    }
+
+    /// The known member that has not answered for longest, if one is certainly not at its address.
+    pub fn deaf(&self, now: Instant) -> Option<MemberId> {
+        let is_deaf = |own: &Sought| !own.is_found && now >= own.since + DEAF;
+        let deaf = self.sought.iter().filter(|(_, sought)| is_deaf(sought));
+        deaf.min_by_key(|(_, sought)| sought.since).map(|(member, _)| *member)
     }
 
     /// Expects no reports of a member.

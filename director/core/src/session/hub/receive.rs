@@ -19,6 +19,11 @@ impl Hub {
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {
         self.settled = None;
         self.fresh = None;
+        self.receive_from(datagram, from, now);
+        self.fresh.into_iter().for_each(|member| self.strangers.found(member));
+    }
+
+    fn receive_from(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {
         if handshake::is_hello(datagram) {
             // The address may be another member's by now (DHCP, NAT): a hello that its member's key
             // does not open is tried with the others.

@@ -9,6 +9,7 @@ use crate::platform::prelude::*;
 use crate::session::{Event, SessionError};
 use crate::switch::{Action, MemberId, MessageId};
 use crate::{Instant, Span};
+use alloc::collections::BTreeSet;
 
 impl Hub {
     /// Sends a message to all members; returns its number.
@@ -66,8 +67,8 @@ impl Hub {
         }
         let until = lifetime.map(|lifetime| now + lifetime);
         let bytes = bytes.to_vec();
-        let outgoing =
-            Outgoing { bytes, to: to.len(), sent_at: now, due: None, until, timed: false };
+        let (chosen, due, timed) = (self.chosen(to), None, false);
+        let outgoing = Outgoing { bytes, to: to.len(), chosen, sent_at: now, due, until, timed };
         // Before `perform`, which takes the bytes from there.
         self.messages.insert(number, outgoing);
         self.drop_oldest();
@@ -90,6 +91,17 @@ impl Hub {
             self.events.push_back(Event::Over { message: number, lacking: to.to_vec() });
         }
         Ok(number)
+    }
+
+    /// The receivers of a message, if there are other members.
+    fn chosen(&self, to: &[MemberId]) -> Option<Vec<MemberId>> {
+        let has_others = |to: &[MemberId]| {
+            let to: BTreeSet<MemberId> = to.iter().copied().collect();
+            self.switch.members().any(|member| !to.contains(&member))
+        };
+        // Most messages are to all.
+        let is_for_others = !to.iter().copied().eq(self.switch.members()) && has_others(to);
+        is_for_others.then(|| to.to_vec())
     }
 
     /// The next datagram of a model, and the time of the next poll; `wake` is that of all others.
@@ -146,7 +158,12 @@ impl Hub {
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
                     outgoing.due = Some(due);
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
-                    let sealed = envelope::seal_data(&stage.root, epoch, message, &outgoing.bytes);
+                    // A few bytes more, so only where others can get the envelope as well. Not by `members`: a
+                    // model may join several of these actions in one transmission.
+                    let chosen =
+                        outgoing.chosen.as_deref().filter(|own| stage.carrier.reaches_all(own));
+                    let sealed =
+                        envelope::seal_data(&stage.root, epoch, message, chosen, &outgoing.bytes);
                     let load = Load {
                         number: message,
                         sealed: &sealed,

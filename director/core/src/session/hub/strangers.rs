@@ -1,5 +1,5 @@
 //! Hellos from addresses that the hub does not know: members that join places without a known
-//! member, and known members at another address, for example behind a NAT.
+//! member, and known members at another address, for example behind a NAT, or after a restart.
 //!
 //! The answer goes to the address of the hello at once, and the hub keeps nothing of that address:
 //! the hello can be a recorded one. Only what a member seals with the keys of the handshake moves it
@@ -80,14 +80,14 @@ impl Hub {
     }
 
     /// The members that a hello from an unknown address may be from, most likely first.
-    fn candidates(&self, hello: &[u8], now: Instant) -> Vec<MemberId> {
+    fn candidates(&mut self, hello: &[u8], now: Instant) -> Vec<MemberId> {
         let all = 0..u32::from(self.members);
         // The key will tell: each is tried (decision 87).
         if self.psks.are_separate() {
             return all.collect();
         }
         // All have one key: who repeats a hello keeps its place, others get one without handshakes.
-        let hello = handshake::fingerprint(hello);
+        let (datagram, hello) = (hello, handshake::fingerprint(hello));
         let knows = |member: &MemberId| {
             self.pairings.get(member).is_some_and(|pairing| pairing.knows(&hello))
         };
@@ -97,7 +97,38 @@ impl Hub {
         let is_live =
             |member: &MemberId| self.pairings.get(member).is_some_and(|own| own.is_live(now));
         let mut free = all.filter(|member| self.is_vacant(*member) && !is_live(member));
-        free.next().into_iter().collect()
+        let free = free.next();
+        // A known member that is elsewhere now says no more about itself than that it has the key.
+        free.or_else(|| self.displaced(datagram, now)).into_iter().collect()
+    }
+
+    /// A known member that does not answer at its address, for a hello with the key of all. Asks the
+    /// members of which that is not known yet: the other end repeats its hello.
+    fn displaced(&mut self, hello: &[u8], now: Instant) -> Option<MemberId> {
+        if !self.strangers.may_try(now) {
+            return None;
+        }
+        let known = 0..self.strangers.first.min(self.members.into());
+        let psk = known.clone().find_map(|member| self.psks.of(member))?;
+        // Nothing but a hello of this session causes datagrams to members.
+        if handshake::named(psk, hello)? != Some(self.session) && self.psks.is_secure() {
+            let announcement = handshake::announcement(&self.session);
+            self.strangers.replies.push_back(announcement);
+            return None;
+        }
+        if !self.strangers.may_seek(now) {
+            return None;
+        }
+        let (_, newest) = self.switch.current();
+        for member in known {
+            let is_live = self.pairings.get(&member).is_some_and(|own| own.is_live(now));
+            if self.psks.of(member).is_none() || is_live {
+                self.strangers.found(member);
+            } else if self.strangers.seek(member, now) {
+                self.invite_queue.push_back(member, newest);
+            }
+        }
+        self.strangers.deaf(now)
     }
 
     /// A hello from an address that no member has.

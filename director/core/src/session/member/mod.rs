@@ -11,7 +11,7 @@ use self::handshakes::{Handshakes, Link};
 use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
-use crate::envelope::{self, Echo, FromMember};
+use crate::envelope::{self, Data, Echo, FromMember};
 use crate::handshake;
 use crate::keys::{Psk, Root};
 use crate::model::{ModelId, Models};
@@ -208,12 +208,14 @@ impl Member {
         let Some(joined) = &mut self.joined else { return };
         let Some(epoch) = envelope::epoch_of_data(envelope, joined.epoch) else { return };
         let Some(stage) = joined.stages.get(&epoch) else { return };
-        let opened = envelope::open_data(&stage.root, epoch, joined.newest, envelope);
-        let Some((number, bytes)) = opened else { return };
+        let member = joined.link.welcome.member;
+        let opened = envelope::open_data(&stage.root, epoch, joined.newest, member, envelope);
+        let Some(Data { number, bytes }) = opened else { return };
         // Only after the seal was checked: the newest number restores the high bits of all that
         // follow.
         joined.newest = joined.newest.max(number);
         self.reports.record_arrival();
+        let Some(bytes) = bytes else { return };
         if joined.window.insert(number) {
             let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
             joined.open.insert(number, received);

@@ -5,6 +5,10 @@
 //! The hub's messages to all are sealed with keys of the epoch's group secret. All else is sealed
 //! with keys of the handshake between the hub and one start of a member.
 
+mod data;
+mod members;
+
+pub use self::data::{DATA_OVERHEAD, Data, epoch_of_data, open_data, seal_data};
 use crate::Span;
 use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
@@ -21,12 +25,13 @@ const READY: u8 = 0x25;
 const PROBE: u8 = 0x27;
 const CANNOT: u8 = 0x28;
 const ALIVE: u8 = 0x2d;
+const CHOSEN: u8 = 0x2e;
 
 /// Whether the bytes start as an envelope of this version; the content is not checked.
 pub fn is_envelope(bytes: &[u8]) -> bool {
     // The range includes 0x26, a hello: hubs test for it first, and at a member it opens as
     // nothing.
-    matches!(bytes.first().copied(), Some(DATA..=CANNOT | ALIVE))
+    matches!(bytes.first().copied(), Some(DATA..=CANNOT | ALIVE | CHOSEN))
 }
 
 /// A message from a member.
@@ -228,38 +233,6 @@ pub fn open_probe(group: &Root, epoch: u32, bytes: &[u8]) -> Option<(u32, u16)> 
     Some((count, u16::from_be_bytes(member.try_into().ok()?)))
 }
 
-/// Overhead of a hub's envelope with keys, in bytes.
-pub const DATA_OVERHEAD: usize = 7 + crate::keys::SEAL;
-
-/// Seals a message from the hub for an epoch.
-pub fn seal_data(group: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Vec<u8> {
-    let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
-    let mut sealed = vec![DATA];
-    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
-    sealed.extend_from_slice(&(number as u32).to_be_bytes());
-    sealed.extend(keys.seal(number, bytes));
-    sealed
-}
-
-/// The epoch of a message from the hub, near a known one. Its sender can be anyone.
-pub fn epoch_of_data(bytes: &[u8], near: u32) -> Option<u32> {
-    let low: &[u8; 2] = bytes.strip_prefix(&[DATA])?.first_chunk()?;
-    Some(widen_epoch(u16::from_be_bytes(*low), near))
-}
-
-/// Opens a message of the hub in this epoch; `near` restores the full number.
-pub fn open_data(
-    group: &Root,
-    epoch: u32,
-    near: MessageId,
-    bytes: &[u8],
-) -> Option<(MessageId, Vec<u8>)> {
-    let mut rest = bytes.strip_prefix(&[DATA])?.strip_prefix(&(epoch as u16).to_be_bytes())?;
-    let number = widen_number(u32::from_be_bytes(take(&mut rest)?), near);
-    let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
-    Some((number, keys.open(number, rest)?))
-}
-
 fn widen_epoch(low: u16, near: u32) -> u32 {
     u32::try_from(widen(low, near.into())).unwrap_or(near)
 }
@@ -391,12 +364,26 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_near_what_is_known_and_not_elsewhere() {
         let number = (3 << 32) + 5;
-        let sealed = seal_data(&root(), 70_000, number, b"hello");
+        let sealed = seal_data(&root(), 70_000, number, None, b"hello");
         assert_eq!(sealed.len(), 5 + DATA_OVERHEAD);
         assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
-        let opened = open_data(&root(), 70_000, (3 << 32) - 7, &sealed);
-        assert_eq!(opened, Some((number, b"hello".to_vec())));
-        assert_eq!(open_data(&root(), 4_464, number, &sealed), None, "an epoch 65,536 earlier");
+        let opened = open_data(&root(), 70_000, (3 << 32) - 7, 9, &sealed);
+        assert_eq!(opened, Some(Data { number, bytes: Some(b"hello".to_vec()) }));
+        assert_eq!(open_data(&root(), 4_464, number, 9, &sealed), None, "an epoch 65,536 earlier");
+        let mut sealed = seal_data(&root(), 70_000, number, Some(&[3, 9]), b"hello");
+        assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
+        for (member, bytes) in [(9, Some(b"hello".to_vec())), (4, None)] {
+            let opened = open_data(&root(), 70_000, number, member, &sealed);
+            assert_eq!(opened, Some(Data { number, bytes }));
+        }
+        // Nothing makes a message to all of it, nor changes its receivers.
+        for at in 0..sealed.len() {
+            for bit in 0..8 {
+                sealed[at] ^= 1 << bit;
+                assert_eq!(open_data(&root(), 70_000, number, 9, &sealed), None, "{at}");
+                sealed[at] ^= 1 << bit;
+            }
+        }
         for what in [
             FromMember::Answer(number, b"reading".to_vec()),
             FromMember::Acknowledge(number),
@@ -457,13 +444,13 @@ mod tests {
     proptest! {
         #[test]
         fn anything_else_is_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            prop_assert!(open_data(&root(), 0, 0, &bytes).is_none());
+            prop_assert!(open_data(&root(), 0, 0, 1, &bytes).is_none());
             prop_assert!(open_member(&root(), 0, 0, &bytes).is_none());
             prop_assert!(open_probe(&root(), 0, &bytes).is_none());
             prop_assert!(Invitation::open(&root(), &bytes).is_none());
             // Without keys any bytes may parse, but nothing may panic.
             let open = Root::insecure([1; 16]);
-            let _ = (open_data(&open, 0, 0, &bytes), open_member(&open, 0, 0, &bytes));
+            let _ = (open_data(&open, 0, 0, 1, &bytes), open_member(&open, 0, 0, &bytes));
             let _ = (Invitation::open(&open, &bytes), open_probe(&open, 0, &bytes));
         }
     }

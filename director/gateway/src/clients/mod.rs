@@ -1,0 +1,255 @@
+//! The clients of one gateway: their sessions, levels of delivery and wills. No I/O and no clock:
+//! packets in, packets and [`Action`]s out.
+
+mod traffic;
+
+use crate::message::Message;
+use crate::packet::{Connect, HEAD, MAX_PACKET, MQTT_5, Packet};
+use crate::property::{Properties, id};
+use crate::reason;
+use crate::server::{MAX_ALIASES, MAX_OPEN};
+use crate::session::{Origin, Session};
+use std::collections::HashMap;
+
+/// Maximum number of sessions, also of clients that are not connected.
+const MAX_SESSIONS: usize = 10_000;
+
+/// What the gateway is to do for a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Send a packet on a connection.
+    Send(u64, Packet),
+    /// Close a connection.
+    Close(u64),
+    /// Publish a message; then call [`Clients::published`], if it has an origin.
+    Publish(Option<Origin>, Message),
+    /// Subscribe to a filter; then call [`Clients::subscribed`].
+    Subscribe {
+        /// The packet that it belongs to.
+        origin: Origin,
+        /// The filter.
+        filter: String,
+        /// Its maximum QoS.
+        qos: u8,
+        /// Whether retained messages are to follow.
+        retained: bool,
+    },
+    /// No client wants this filter any more.
+    Unsubscribe(String),
+    /// A client has this will from now on, or none.
+    Will(String, Option<Message>),
+}
+
+/// Why a CONNECT is refused.
+struct Refusal {
+    /// The code before MQTT 5 (3.1.1, 3.2.2.3).
+    old: u8,
+    /// The reason code.
+    code: u8,
+}
+
+/// The clients of a gateway.
+pub struct Clients {
+    start: u32,
+    /// Seconds since the start.
+    now_s: u64,
+    sessions: HashMap<String, Session>,
+    /// Clients of connections.
+    names: HashMap<u64, String>,
+    /// Number of sessions so far.
+    count: u64,
+}
+
+impl Clients {
+    /// No clients; `start` is different for each start of a gateway.
+    pub fn new(start: u32) -> Self {
+        let (sessions, names) = (HashMap::new(), HashMap::new());
+        Self { start, now_s: 0, sessions, names, count: 0 }
+    }
+
+    /// Seconds since the start.
+    pub fn now_s(&self) -> u64 {
+        self.now_s
+    }
+
+    /// A second is over.
+    pub fn tick(&mut self) -> Vec<Action> {
+        self.now_s += 1;
+        let (mut actions, mut over) = (Vec::new(), Vec::new());
+        for (name, session) in &mut self.sessions {
+            // Not before the whole time is over.
+            if session.will_at.is_some_and(|at| at < self.now_s) {
+                actions.extend(publish_will(name, session, self.now_s));
+            }
+            if session.ends_at.is_some_and(|at| at < self.now_s) {
+                over.push(name.clone());
+            }
+        }
+        over.iter().for_each(|name| actions.extend(self.end(name)));
+        actions
+    }
+
+    /// A session is over.
+    fn end(&mut self, name: &str) -> Vec<Action> {
+        let Some(mut session) = self.sessions.remove(name) else { return Vec::new() };
+        // The will does not wait longer than its session (3.1.3.2.2).
+        let mut actions = publish_will(name, &mut session, self.now_s);
+        actions.extend(self.unused(session.filters.into_keys()));
+        actions
+    }
+
+    /// Why a client cannot connect, if it cannot.
+    fn refusal(&self, connect: &Connect) -> Option<Refusal> {
+        if !(3..=MQTT_5).contains(&connect.level) {
+            return Some(Refusal { old: 1, code: reason::VERSION });
+        }
+        if connect.has_method {
+            return Some(Refusal { old: 5, code: reason::AUTHENTICATION });
+        }
+        // Before MQTT 5, a client without a name cannot come back to its session (3.1.1, 3.1.3.1).
+        if connect.client.is_empty() && !connect.clean && connect.level < MQTT_5 {
+            return Some(Refusal { old: 2, code: reason::CLIENT_NAME });
+        }
+        // Sessions of clients that do not return stay, so their number is bounded.
+        let is_full = self.sessions.len() >= MAX_SESSIONS;
+        (is_full && !self.sessions.contains_key(&connect.client))
+            .then_some(Refusal { old: 3, code: reason::UNAVAILABLE })
+    }
+
+    /// A name for a client that has none.
+    fn free_name(&self, connect: &Connect, connection: u64) -> String {
+        if connect.level < MQTT_5 {
+            // No name of a client contains a zero.
+            return format!("\0{connection}");
+        }
+        let (start, mut number) = (self.start, connection);
+        loop {
+            let name = format!("gateway-{start:08x}-{number}");
+            if !self.sessions.contains_key(&name) {
+                return name;
+            }
+            number = number.wrapping_add(1);
+        }
+    }
+
+    /// A connection begins with this packet.
+    pub fn connect(&mut self, connection: u64, connect: Connect) -> Vec<Action> {
+        if let Some(Refusal { old, code }) = self.refusal(&connect) {
+            let code = if connect.level == MQTT_5 { code } else { old };
+            let properties = Properties::default();
+            let answer = Packet::ConnAck { present: false, code, properties };
+            return vec![Action::Send(connection, answer), Action::Close(connection)];
+        }
+        let mut properties = supported();
+        let mut name = connect.client.clone();
+        if name.is_empty() {
+            name = self.free_name(&connect, connection);
+            properties = properties.text(id::ASSIGNED_NAME, &name);
+        }
+        let mut actions = Vec::new();
+        // Another connection of the same client ends (3.1.4).
+        if let Some(former) = self.sessions.get(&name).and_then(|session| session.connection) {
+            actions.extend(self.fail(former, reason::TAKEN_OVER));
+        }
+        if connect.clean {
+            actions.extend(self.end(&name));
+        }
+        let present = self.sessions.contains_key(&name);
+        self.count += 1;
+        let fresh = Session::new(self.count);
+        let session = self.sessions.entry(name.clone()).or_insert(fresh);
+        // A client that is back in time has no will that waits (3.1.3.2.2).
+        if connect.will.is_some() || session.will.is_some() {
+            actions.push(Action::Will(name.clone(), connect.will.clone()));
+        }
+        let packets = session.resume(connection, &connect, self.now_s);
+        self.names.insert(connection, name);
+        // The answer precedes all other packets (3.2).
+        let answer = Packet::ConnAck { present, code: reason::SUCCESS, properties };
+        actions.push(Action::Send(connection, answer));
+        actions.extend(packets.into_iter().map(|packet| Action::Send(connection, packet)));
+        actions
+    }
+
+    /// A connection has ended; `clean` if the client said so.
+    pub fn close(&mut self, connection: u64, clean: bool) -> Vec<Action> {
+        let Some(name) = self.names.remove(&connection) else { return Vec::new() };
+        let Some(session) = self.sessions.get_mut(&name) else { return Vec::new() };
+        let mut actions = Vec::new();
+        session.connection = None;
+        if session.will.is_some() {
+            if clean {
+                // A DISCONNECT discards the will (3.14.4).
+                session.will = None;
+                actions.push(Action::Will(name.clone(), None));
+            } else if session.will_delay_s == 0 {
+                actions.extend(publish_will(&name, session, self.now_s));
+            } else {
+                session.will_at = Some(self.now_s + u64::from(session.will_delay_s));
+            }
+        }
+        match session.expires_s {
+            0 => actions.extend(self.end(&name)),
+            u32::MAX => {}
+            time_s => session.ends_at = Some(self.now_s + u64::from(time_s)),
+        }
+        actions
+    }
+
+    /// The gateway ends a connection; a client of MQTT 5 gets the reason.
+    pub fn fail(&mut self, connection: u64, code: u8) -> Vec<Action> {
+        let session = self.names.get(&connection).and_then(|name| self.sessions.get(name));
+        let goodbye = session.and_then(|session| session.goodbye(code));
+        let mut actions = Vec::new();
+        actions.extend(goodbye.map(|packet| Action::Send(connection, packet)));
+        actions.push(Action::Close(connection));
+        actions.extend(self.close(connection, false));
+        actions
+    }
+
+    /// Filters that no client has any more.
+    fn unused(&self, filters: impl Iterator<Item = String>) -> Vec<Action> {
+        let unused = filters.filter(|filter| self.granted(filter).is_none());
+        unused.map(Action::Unsubscribe).collect()
+    }
+
+    /// The highest QoS of clients with this filter; `None` if there are none.
+    pub fn granted(&self, filter: &str) -> Option<u8> {
+        let own = self.sessions.values().filter_map(|session| session.filters.get(filter));
+        own.map(|options| options.qos).max()
+    }
+
+    /// All filters with their highest QoS.
+    pub fn filters(&self) -> HashMap<String, u8> {
+        let mut all = HashMap::new();
+        for (filter, options) in self.sessions.values().flat_map(|session| &session.filters) {
+            let highest: &mut u8 = all.entry(filter.clone()).or_default();
+            *highest = (*highest).max(options.qos);
+        }
+        all
+    }
+
+    /// All wills.
+    pub fn wills(&self) -> Vec<(String, Message)> {
+        let will =
+            |(name, session): (&String, &Session)| Some((name.clone(), session.will.clone()?));
+        self.sessions.iter().filter_map(will).collect()
+    }
+}
+
+/// The will of a client whose connection is lost.
+fn publish_will(name: &str, session: &mut Session, now_s: u64) -> Vec<Action> {
+    session.will_at = None;
+    let Some(will) = session.will.take() else { return Vec::new() };
+    let publish = Action::Publish(None, will.arrived(now_s));
+    vec![publish, Action::Will(name.to_owned(), None)]
+}
+
+/// What the gateway supports (3.2.2.3); all else is the default.
+fn supported() -> Properties {
+    Properties::default()
+        .number(id::RECEIVE_MAXIMUM, MAX_OPEN as u16)
+        .long(id::MAXIMUM_PACKET, (MAX_PACKET + HEAD) as u32)
+        .number(id::ALIAS_MAXIMUM, MAX_ALIASES)
+        .flag(id::SHARED, false)
+}
