@@ -8,9 +8,11 @@ use crate::boot;
 use crate::files::in_path;
 use crate::{Error, Image, Mount, initramfs};
 use nix::errno::Errno;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -21,6 +23,10 @@ const QEMU: &str = "qemu-system-x86_64";
 const RESULTS_BYTES: u64 = 1 << 30;
 /// Maximum size in bytes of the list of files that programs opened.
 const NAMES_BYTES: u64 = 16 << 20;
+/// Maximum number of members of the archive of results, with headers for long names.
+const MEMBERS: usize = 100_000;
+/// Maximum length of a result's name in bytes, as in Linux (PATH_MAX).
+const NAME_BYTES: u64 = 4_096;
 /// Minimum memory of a guest in bytes. Sizes are powers of two, so that few snapshots are needed;
 /// the host allocates pages on first use.
 const LEAST_BYTES: u64 = 2 << 30;
@@ -185,30 +191,70 @@ pub(crate) fn line(shape: Shape) -> String {
 
 /// Unpacks the guest's results into the folders of the host; returns the names of files that its
 /// programs opened. The guest is untrusted: accepts only regular files and folders below those
-/// folders, and at most the size of its memory for results.
+/// folders, and limits their number, their names and their size in total.
 pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<Vec<String>, Error> {
-    let take = || -> io::Result<Vec<String>> {
-        let mut archive = tar::Archive::new(BufReader::new(File::open(folder.join(SHARED))?));
-        let (mut names, mut left) = (Vec::new(), RESULTS_BYTES);
-        for entry in archive.entries()? {
-            let mut entry = entry?;
-            let (path, kind) = (entry.path()?.into_owned(), entry.header().entry_type());
-            // Links could lead out of the folder when the next entry is written.
-            if !(kind.is_file() || kind.is_dir()) {
-                continue;
-            }
-            let too_much = || io::Error::other("they are larger than the memory for them");
-            // A sparse file may claim more than the archive has.
-            left = left.checked_sub(entry.size()).ok_or_else(too_much)?;
-            if path == Path::new(boot::ASKED) {
-                names = serde_json::from_reader((&mut entry).take(NAMES_BYTES)).unwrap_or_default();
-            } else if let Some(to) = place(&path, mounts) {
-                put(&mut entry, kind.is_dir(), &to)?;
-            }
-        }
-        Ok(names)
-    };
+    let take = || unpack(BufReader::new(File::open(folder.join(SHARED))?), mounts, MEMBERS);
     take().map_err(Error::io("unpack the guest's results"))
+}
+
+/// Unpacks an archive with at most `members` members.
+fn unpack(archive: impl Read, mounts: &[Mount], members: usize) -> io::Result<Vec<String>> {
+    let mut archive = tar::Archive::new(archive);
+    let (mut names, mut left, mut long) = (Vec::new(), RESULTS_BYTES, None);
+    // Raw: the library reads the headers of long names and of extensions into memory at any length.
+    for (number, entry) in archive.entries()?.raw(true).enumerate() {
+        if number >= members {
+            return Err(limit(format!("more than {members} files and folders")));
+        }
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        // Before the member that it names.
+        if kind.is_gnu_longname() {
+            long = Some(long_name(&mut entry)?);
+            continue;
+        }
+        let path = match long.take() {
+            Some(path) => path,
+            None => entry.path()?.into_owned(),
+        };
+        // Links could lead out of the folder when the next entry is written.
+        if !(kind.is_file() || kind.is_dir()) {
+            continue;
+        }
+        // A header may claim more than the archive has.
+        let size = entry.header().size()?;
+        left = left.checked_sub(size).ok_or_else(|| {
+            limit(format!("files of more than {} MiB in total", RESULTS_BYTES >> 20))
+        })?;
+        if path == Path::new(boot::ASKED) {
+            names = serde_json::from_reader((&mut entry).take(NAMES_BYTES)).unwrap_or_default();
+        } else if let Some(to) = place(&path, mounts) {
+            put(&mut entry, kind.is_dir(), &to)?;
+        }
+    }
+    Ok(names)
+}
+
+/// The name that the archive has as the content of a member.
+fn long_name(entry: &mut impl Read) -> io::Result<PathBuf> {
+    let mut name = Vec::new();
+    // One byte more shows that it is longer.
+    entry.take(NAME_BYTES + 1).read_to_end(&mut name)?;
+    if name.len() as u64 > NAME_BYTES {
+        return Err(limit(format!("a name of more than {NAME_BYTES} B")));
+    }
+    // It ends with a zero.
+    name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
+    Ok(PathBuf::from(OsString::from_vec(name)))
+}
+
+/// The error of results above a limit.
+fn limit(what: String) -> io::Error {
+    let text = format!(
+        "they have {what}, which is above the limit. A program in the guest wrote them into the run \
+         folder: let it write fewer or smaller files there"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// The host path for a file of the guest's results: `0/summary.json` goes to the first mount.
@@ -315,6 +361,105 @@ mod tests {
         assert_eq!(take_results(&folder, &mounts).unwrap(), Vec::<String>::new());
         assert_eq!(names(&outside), ["secret"]);
         assert!(run.join("through/up").is_file() && !run.join("secret").exists());
+    }
+
+    fn header(kind: tar::EntryType, name: &str, size: u64) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(size);
+        header.set_mode(0o644);
+        header.set_cksum();
+        header
+    }
+
+    /// The mount of a run folder in `dir`.
+    fn mount(dir: &Path) -> [Mount; 1] {
+        [Mount { host: dir.join("run"), guest: "/run/results".into() }]
+    }
+
+    /// Reads an archive and counts how much the reader took.
+    struct Counted<R>(R, std::rc::Rc<std::cell::Cell<u64>>);
+
+    impl<R: Read> Read for Counted<R> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.0.read(buffer)?;
+            self.1.set(self.1.get() + count as u64);
+            Ok(count)
+        }
+    }
+
+    /// What failed before: a name of 1 GiB was read into memory, as were extensions of that size.
+    #[test]
+    fn names_and_numbers_of_results_are_limited() {
+        use tar::EntryType as Is;
+        let dir = tempfile::tempdir().unwrap();
+        let mounts = mount(dir.path());
+        let endless = |kind| {
+            let head = header(kind, "././@LongLink", RESULTS_BYTES);
+            let taken = std::rc::Rc::new(std::cell::Cell::new(0));
+            let bytes = head.as_bytes().to_vec();
+            let archive = io::Cursor::new(bytes).chain(io::repeat(b'a').take(RESULTS_BYTES));
+            let result = unpack(Counted(archive, taken.clone()), &mounts, MEMBERS);
+            (result.map_err(|error| error.to_string()), taken.get())
+        };
+        let (result, taken) = endless(Is::GNULongName);
+        assert!(result.unwrap_err().contains("a name of more than 4096 B"));
+        assert!(taken < 1 << 20, "{taken} B were read");
+
+        let mut many = Vec::new();
+        for number in 0..30 {
+            let name = format!("0/file-{number}");
+            many.extend(header(Is::Regular, &name, 0).as_bytes());
+        }
+        let of = |members| unpack(&many[..], &mounts, members).map_err(|error| error.to_string());
+        assert!(of(29).unwrap_err().contains("more than 29 files and folders"));
+        assert_eq!(of(30), Ok(Vec::new()));
+        let huge = header(Is::Regular, "0/huge", u64::MAX / 2);
+        let error = unpack(huge.as_bytes().as_slice(), &mounts, MEMBERS).unwrap_err().to_string();
+        assert!(
+            error.contains("more than 1024 MiB") && error.contains("fewer or smaller"),
+            "{error}"
+        );
+    }
+
+    /// Headers of extensions are skipped, not read: this program's archives have none.
+    #[test]
+    fn extensions_do_not_rename_or_resize_a_result() {
+        use tar::EntryType as Is;
+        let dir = tempfile::tempdir().unwrap();
+        let mut archive = Vec::new();
+        for kind in [Is::XHeader, Is::XGlobalHeader, Is::GNULongLink] {
+            let text = b"21 path=0/other-name\n19 size=99999999999\n";
+            archive.extend(header(kind, "pax", text.len() as u64).as_bytes());
+            archive.extend(text);
+            archive.resize(archive.len().next_multiple_of(512), 0);
+        }
+        archive.extend(header(Is::Regular, "0/plain", 4).as_bytes());
+        archive.extend(b"text");
+        archive.resize(archive.len().next_multiple_of(512), 0);
+        assert_eq!(
+            unpack(&archive[..], &mount(dir.path()), MEMBERS).unwrap(),
+            Vec::<String>::new()
+        );
+        assert_eq!(fs::read_to_string(dir.path().join("run/plain")).unwrap(), "text");
+        assert_eq!(fs::read_dir(dir.path().join("run")).unwrap().count(), 1);
+    }
+
+    /// As the guest packs them, with names that need a header.
+    #[test]
+    fn long_names_of_results_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = format!("0/{}/{}", "d".repeat(90), "f".repeat(200));
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut head = tar::Header::new_gnu();
+        head.set_size(4);
+        head.set_mode(0o644);
+        archive.append_data(&mut head, &name, &b"text"[..]).unwrap();
+        let archive = archive.into_inner().unwrap();
+        unpack(&archive[..], &mount(dir.path()), MEMBERS).unwrap();
+        let path = dir.path().join("run").join(name.strip_prefix("0/").unwrap());
+        assert_eq!(fs::read_to_string(path).unwrap(), "text");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::jobs::Role;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// An open log.
@@ -22,16 +22,22 @@ impl Log {
     /// programs begin theirs anew.
     ///
     /// # Errors
-    /// If the file cannot be created, or is no regular file.
+    /// If the file cannot be created, is no regular file, or has further names.
     pub fn open(path: &Path, role: Role) -> io::Result<Self> {
         let mut options = File::options();
         // A program of a plain node can write this folder, and must not lead Thingbed to another file
-        // by a symbolic link, nor make it wait at a named pipe.
+        // by a symbolic or hard link, nor make it wait at a named pipe.
         options.read(true).write(true).create(true).truncate(false);
         let watched = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-        if !watched.metadata()?.is_file() {
-            let text =
-                "a program has replaced the log by something that is no regular file; remove it";
+        let found = watched.metadata()?;
+        let replaced = match (found.is_file(), found.nlink()) {
+            (false, _) => Some("something that is no regular file"),
+            // A log of Thingbed has one name, or none if it was removed since.
+            (true, 2..) => Some("a hard link to a file that has another name, too"),
+            (true, _) => None,
+        };
+        if let Some(by) = replaced {
+            let text = format!("a program has replaced the log by {by}; remove it");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         if role != Role::Node {
@@ -65,6 +71,24 @@ mod tests {
             std::fs::write(&other, "of the user").unwrap();
             assert!(Log::open(&log, role).is_err());
             assert_eq!(std::fs::read_to_string(&other).unwrap(), "of the user");
+        }
+    }
+
+    /// What failed before: the other file was emptied or extended.
+    #[test]
+    fn a_log_is_no_hard_link_to_another_file() {
+        for role in ROLES {
+            let dir = tempfile::tempdir().unwrap();
+            let [log, other] = ["log", "other"].map(|name| dir.path().join(name));
+            Log::open(&log, role).unwrap().program.write_all(b"output").unwrap();
+            std::fs::write(&other, "of the user").unwrap();
+            std::fs::remove_file(&log).unwrap();
+            std::fs::hard_link(&other, &log).unwrap();
+            let error = Log::open(&log, role).unwrap_err().to_string();
+            assert!(error.contains("hard link") && error.contains("remove it"), "{error}");
+            assert_eq!(std::fs::read_to_string(&other).unwrap(), "of the user");
+            std::fs::remove_file(&log).unwrap();
+            Log::open(&log, role).unwrap();
         }
     }
 
