@@ -3,7 +3,7 @@
 
 use crate::rng::{Rng, Seed};
 use crate::{Instant, Span};
-use coap::code::{CHANGED, CONTINUE, POST};
+use coap::code::{CHANGED, CONTINUE, INCOMPLETE, POST};
 use coap::{Block, Kind, Message, Writer, number};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +16,8 @@ const PATH: &[u8] = b"m";
 const TIMEOUT: Span = Span::from_s(2);
 const RANDOM: f64 = 0.5;
 const MAX_TRIES: u32 = 4;
+/// Maximum number of times that a message begins again because its receiver lacks earlier blocks.
+const MAX_RESTARTS: u32 = 4;
 /// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
 const MAX_BLOCKS: usize = 4_096;
 /// Maximum incomplete messages, and maximum remembered tokens of complete ones. A sender has one
@@ -41,6 +43,7 @@ struct Current {
     block: usize,
     id: u16,
     tries: u32,
+    restarts: u32,
     sent_at: Instant,
     timeout: Span,
     /// Time of the next transmission.
@@ -110,6 +113,7 @@ impl CoapSender {
                 block: 0,
                 id,
                 tries: 0,
+                restarts: 0,
                 sent_at: now,
                 timeout,
                 at: now,
@@ -157,16 +161,20 @@ impl CoapSender {
         let Some(current) = &mut self.current else { return AckReport::default() };
         // A late acknowledgement of an earlier block has another ID.
         let own = message.id == current.id && message.token == current.token;
-        let good = matches!(message.code, CONTINUE | CHANGED);
+        let good = matches!(message.code, CONTINUE | CHANGED | INCOMPLETE);
         if !own || !good || message.kind != Kind::Acknowledgement {
             return AckReport::default();
         }
         let once = current.tries == 1;
         let round_trip = once.then(|| now - current.sent_at);
         let report = AckReport { received: 1, lost: current.tries.saturating_sub(1), round_trip };
-        current.block += 1;
-        if current.block * self.block >= current.bytes.len() {
-            self.done.push((current.number, true));
+        let lacks = message.code == INCOMPLETE;
+        // The receiver has restarted: all goes again (RFC 7959, 2.9.2).
+        current.block = if lacks { 0 } else { current.block + 1 };
+        current.restarts += u32::from(lacks);
+        let whole = current.block * self.block >= current.bytes.len();
+        if whole || current.restarts > MAX_RESTARTS {
+            self.done.push((current.number, !lacks));
             self.current = None;
             return report;
         }
@@ -230,9 +238,20 @@ impl CoapReceiver {
         if !self.whole.iter().any(|token| token == request.token) {
             message = self.add(request.token, number, more, request.payload);
         }
-        let code = if more { CONTINUE } else { CHANGED };
+        let code = match (self.lacks_before(request.token, number), more) {
+            (true, _) => INCOMPLETE,
+            (false, true) => CONTINUE,
+            (false, false) => CHANGED,
+        };
         let confirmable = request.kind == Kind::Confirmable;
         Received { message, reply: confirmable.then(|| acknowledge(request, code, block)) }
+    }
+
+    /// Whether a block before this one is missing, although a sender of confirmable messages got an
+    /// acknowledgement of it: the receiver has restarted since.
+    fn lacks_before(&self, token: &[u8], number: usize) -> bool {
+        let open = self.open.iter().find(|(known, _)| known == token);
+        open.is_some_and(|(_, open)| open.blocks.range(..number).count() < number)
     }
 
     fn add(&mut self, token: &[u8], number: usize, more: bool, data: &[u8]) -> Option<Vec<u8>> {
@@ -325,6 +344,35 @@ mod tests {
         assert_eq!(send(true, 40, usize::MAX).0, 1);
         // All lost: gives up after five transmissions.
         assert_eq!(send(true, 40, 1), (5, vec![], vec![(3, false)]));
+    }
+
+    #[test]
+    fn a_receiver_that_restarts_gets_all_blocks_again() {
+        let whole: Vec<u8> = (0..500).map(|at| at as u8).collect();
+        // The receiver restarts after each of the eight blocks; and always.
+        for at in 1..=8 {
+            let mut sender = CoapSender::new(true, 85, &Seed::reproducible(7)).unwrap();
+            sender.send(3, whole.clone());
+            let (mut receiver, mut sent, mut had) = (CoapReceiver::default(), 0, Vec::new());
+            while let (Some(datagram), _) = sender.poll(Instant::START) {
+                sent += 1;
+                let received = receiver.receive(&read(&datagram));
+                had.extend(received.message);
+                let reply = received.reply.unwrap();
+                sender.handle_ack(&read(&reply), Instant::START);
+                if sent == at {
+                    receiver = CoapReceiver::default();
+                }
+            }
+            assert_eq!((&had[..], sender.take_done()), (&[whole.clone()][..], vec![(3, true)]));
+        }
+        let mut sender = CoapSender::new(true, 85, &Seed::reproducible(7)).unwrap();
+        sender.send(3, whole);
+        while let (Some(datagram), _) = sender.poll(Instant::START) {
+            let reply = CoapReceiver::default().receive(&read(&datagram)).reply.unwrap();
+            sender.handle_ack(&read(&reply), Instant::START);
+        }
+        assert_eq!(sender.take_done(), [(3, false)], "it ends");
     }
 
     #[test]
