@@ -28,6 +28,8 @@ impl Plan {
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let links = self.nodes.iter().flat_map(|node| &node.links);
         let mut taken: HashSet<IpAddr> = links.flat_map(PlannedLink::addresses).collect();
+        // A next hop may be a device that is not in the plan, such as one behind a hardware interface.
+        taken.extend(self.nodes.iter().flat_map(PlannedNode::next_hops));
         let mut number = self.highest(&original.group);
         let mut clones = Vec::with_capacity(count);
         while clones.len() < count {
@@ -204,6 +206,22 @@ mod tests {
             assert_ne!(twin.links[0].mac, plan.nodes[2].links[0].mac);
         }
         assert_eq!(plan.clones(0, 1, 99).unwrap()[0].name, "server-2");
+    }
+
+    /// What failed: a clone got the address of the router behind a hardware interface, which only a
+    /// route names.
+    #[test]
+    fn twins_do_not_take_the_address_of_a_next_hop() {
+        let text = "experiment: e
+nodes: {meter: {routes: {10.9.0.0/16: 10.1.0.2, 10.8.0.0/16: 10.1.0.4}}, x: {}}
+networks: {lan: {attach: [meter], subnet: 10.1.0.0/24}, n: {attach: [x], subnet: 10.2.0.0/24}}
+duration: 1 s
+";
+        let experiment = Experiment::parse(text, "e.yaml", "").unwrap();
+        let cell = experiment.cells(&crate::Only::all()).unwrap().remove(0);
+        let clones = experiment.plan(&cell, 0, 1).unwrap().clones(0, 2, 99).unwrap();
+        let addresses: Vec<_> = clones.iter().map(|t| t.links[0].address.to_string()).collect();
+        assert_eq!(addresses, ["10.1.0.3", "10.1.0.5"]);
     }
 
     #[test]

@@ -130,12 +130,12 @@ impl Expect {
     pub(crate) fn check(
         &self,
         matrix: &Matrix,
-        groups: &Named<crate::file::Group>,
-        programs: &metric::Programs,
+        groups: &[String],
+        names: &metric::Names,
         sink: &mut Sink,
     ) {
         for metric in [&self.metric, &self.than_metric].into_iter().flatten() {
-            if let Err(advice) = metric::check(&metric.value, groups.names(), programs) {
+            if let Err(advice) = metric::check(&metric.value, groups, names) {
                 let problem =
                     Problem::new(format!("the results have no metric `{}`", metric.value));
                 sink.add(problem.at(metric.place).label(advice));

@@ -3,13 +3,13 @@
 use crate::expect::Expect;
 use crate::file::File;
 use crate::matrix::Matrix;
-use crate::metric::Programs;
+use crate::metric::Names;
 use crate::only::Only;
 use crate::overrides::{self, Overrides};
 use crate::plan::Plan;
 use crate::problem::{Errors, Problem};
 use crate::profile;
-use crate::read::{Read, Sink};
+use crate::read::{Named, Read, Sink};
 use crate::resolve::resolve;
 use crate::source::Source;
 use crate::substitute::Substitution;
@@ -151,12 +151,13 @@ impl Experiment {
         let mut sink = Sink::default();
         let matrix = Matrix::read(&tree, &mut sink);
         problems.append(&mut sink.problems);
-        let mut first = None;
+        let (mut first, mut names) = (None, Names::default());
         let mut used = HashSet::new();
         let (cells, mut nodes) = (matrix.cells(), 0);
         for cell in &cells {
             let (file, plan, mut sink) = resolve_cell(&tree, &matrix, cell, &base, &mut used);
             nodes += plan.as_ref().map_or(0, |plan| plan.nodes.len());
+            plan.iter().for_each(|plan| names.add(plan));
             // One cell alone has to be resolved anyway, to run it.
             if nodes > MAX_NODES && cells.len() > 1 {
                 problems.push(too_many_nodes(&matrix, cells.len()));
@@ -169,6 +170,14 @@ impl Experiment {
             }
             problems.append(&mut sink.problems);
         }
+        // After all cells: names may contain axes.
+        let mut sink = Sink::default();
+        names.is_partial = !problems.is_empty();
+        for expect in first.iter().flat_map(|first| &first.expect) {
+            let groups = first.iter().flat_map(|first| first.groups.iter().cloned());
+            expect.check(&matrix, &groups.collect::<Vec<_>>(), &names, &mut sink);
+        }
+        problems.append(&mut sink.problems);
         for axis in matrix.axes().filter(|axis| !used.contains(*axis)) {
             let problem = Problem::new(format!("the axis `{axis}` is not used"));
             let label = format!("write `${{{axis}}}` where its value belongs, or remove it");
@@ -295,6 +304,7 @@ fn resolve_cell(
 /// Settings that all cells share.
 struct Settings {
     name: String,
+    groups: Vec<String>,
     repeats: u32,
     seed: u64,
     clock: Clock,
@@ -317,9 +327,15 @@ fn finish(
     // `--set` may remove the values that a check names; the rest of the checks still count.
     expect.retain(|expect| !other_axes || !expect.names_missing_value(matrix));
     let skipped_expectations = all - expect.len();
-    if let Some(groups) = &file.nodes {
-        let programs = Programs::of(&plan);
-        expect.iter().for_each(|expect| expect.check(matrix, groups, &programs, sink));
+    for file in file.files.iter().flatten() {
+        let full = base.join(&file.value);
+        if !full.exists() {
+            let text = format!("`files` names {}, which does not exist", file.value);
+            let problem = Problem::new(text).at(file.place);
+            let problem = problem.label("paths are relative to the experiment file");
+            let path = std::path::absolute(&full).unwrap_or(full);
+            sink.add(problem.note(format!("Thingbed looked for {}", path.display())));
+        }
     }
     let reference = file.reference.map(|reference| {
         let full = base.join(&reference.value);
@@ -333,6 +349,7 @@ fn finish(
     });
     Settings {
         name: plan.experiment,
+        groups: file.nodes.iter().flat_map(Named::names).cloned().collect(),
         repeats: file.repeats.map_or(1, |repeats| repeats.value),
         seed: plan.seed,
         clock: file.clock.map_or(Clock::default(), |clock| clock.value),

@@ -26,23 +26,18 @@ fn object<'k>(
     about: &str,
     generator: &mut SchemaGenerator,
 ) -> Schema {
-    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let mut properties = Map::new();
     for key in keys {
         properties.insert(key.name.to_owned(), property(key, generator));
-        if key.is_required {
-            required.push(key.name);
-        }
     }
-    let mut schema = json_schema!({
+    // No key is required: a profile may have those that are missing (`grant: {cycle: 141 ms}`).
+    // `thingbed check` reports keys that both lack.
+    json_schema!({
         "type": "object",
         "description": about,
         "properties": properties,
         "additionalProperties": false,
-    });
-    if !required.is_empty() {
-        schema.insert("required".to_owned(), json!(required));
-    }
-    schema
+    })
 }
 
 /// A key's value, or an axis; an optional key may have no value.
@@ -59,7 +54,11 @@ fn property(key: &Key, generator: &mut SchemaGenerator) -> Value {
             }
         }
     };
-    schema.insert("description".to_owned(), key.doc.into());
+    let doc = match key.is_required {
+        true => format!("{} Required, unless a profile has it.", key.doc),
+        false => key.doc.to_owned(),
+    };
+    schema.insert("description".to_owned(), doc.into());
     schema.into()
 }
 

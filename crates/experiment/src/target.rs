@@ -61,8 +61,8 @@ impl Target {
     /// If not; the error names the nearest known metric.
     pub fn check(&self, plan: &Plan) -> Result<(), Errors> {
         let groups: Vec<String> = plan.nodes.iter().map(|node| node.group.clone()).collect();
-        let programs = metric::Programs::of(plan);
-        metric::check(&self.metric, &groups, &programs).map_err(|advice| {
+        let names = metric::Names::of(plan);
+        metric::check(&self.metric, &groups, &names).map_err(|advice| {
             let problem = Problem::new(format!("the results have no metric `{}`", self.metric));
             Errors::bare(problem.label(advice))
         })

@@ -24,6 +24,22 @@ fn the_schema_file_is_current() {
     assert!(kept == schema(), "write it anew: UPDATE_GOLDEN=1 cargo test -p experiment");
 }
 
+/// What failed: editors marked a value that the check accepts, because the rest is the profile's.
+#[test]
+fn the_schema_accepts_a_part_of_a_profiles_grant() {
+    let text = "experiment: e
+nodes: {phone: {}, server: {}}
+networks:
+  n:
+    attach: [phone, server]
+    subnet: 10.0.0.0/24
+    links: {phone: {profile: edge-lab, up: {grant: {cycle: 141 ms}}}}
+duration: 1 s
+";
+    Experiment::parse(text, "e.yaml", "").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(schema()["$defs"]["Grant"].get("required"), None);
+}
+
 #[test]
 fn the_comparison_is_the_papers() {
     let experiment = read("multi-protocol.yaml");

@@ -87,6 +87,22 @@ fn an_image_runs_in_all_the_forms_that_it_comes_in() {
     gc(&["gc"]).expect(0, &["no leftovers found"]);
 }
 
+/// What failed: the image's own program always ran as well, next to the command in its place.
+#[test]
+fn an_empty_run_starts_nothing_of_the_image_and_commands_run_there() {
+    let Some(image) = image("meter") else { return };
+    let bed = Bed::new();
+    write_tar(&bed.path().join("saved.tar"), &image.saved());
+    let text = experiment("saved.tar", "[sh, -c, 'id -u; echo $COLOUR']");
+    bed.write("e.yaml", &text.replace("root: saved.tar}", "root: saved.tar, run: []}"));
+    run(&bed).ran(&["report: "]);
+    let programs = bed.sweep("rooted").join("programs");
+    assert_eq!(fs::read_to_string(programs.join("meter-1.1.out")).unwrap(), "1000\nred\n");
+    let names = fs::read_dir(&programs).unwrap().map(|entry| entry.unwrap().file_name());
+    let own: Vec<_> = names.filter(|name| name.to_string_lossy().contains(".run.")).collect();
+    assert!(own.is_empty(), "{own:?}");
+}
+
 #[test]
 fn a_folder_is_a_root_and_stays_as_it_was() {
     let Some(image) = image("") else { return };

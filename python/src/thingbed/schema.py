@@ -167,10 +167,11 @@ class CellChannel(Part):
 class Cells(Part):
     """Cells that a link splits frames into."""
 
-    size: Size
-    """Bytes of the frame in each cell; the last cell is padded."""
     overhead: Size | None = None
     """Bytes of each cell's header. Default: 0 B."""
+    size: Size | None = None
+    """Bytes of the frame in each cell; the last cell is padded. Required, unless a profile has
+    it."""
 
 
 @dataclass(kw_only=True)
@@ -603,12 +604,12 @@ class Gilbert(Part):
 
     _keys: ClassVar[Mapping[str, str]] = {"one_minus_h": "1-h", "one_minus_k": "1-k"}
 
-    p: Share
-    """Probability per frame of good to bad."""
     one_minus_h: Share | None = None
     """Loss in the bad state. Default: 100 %."""
     one_minus_k: Share | None = None
     """Loss in the good state. Default: 0 %."""
+    p: Share | None = None
+    """Probability per frame of good to bad. Required, unless a profile has it."""
     r: Share | None = None
     """Probability per frame of bad to good. Default: 1-p."""
 
@@ -618,10 +619,6 @@ class Grant(Part):
     """Grants of a cellular network. With `cycle`, or with `request_period` and `delay`, the
     sender requests grants; without them it always has one."""
 
-    transport_block: Size
-    """Bytes of a transport block."""
-    tti: Time
-    """Time from one transport block to the next."""
     cycle: Time | None = None
     """Time from data at an idle sender to the first grant, if only the total is known."""
     delay: Time | None = None
@@ -639,6 +636,10 @@ class Grant(Part):
     """Bytes that the radio adds to each IP packet. Default: 0 B."""
     request_period: Time | None = None
     """Requests are possible only at multiples of this time."""
+    transport_block: Size | None = None
+    """Bytes of a transport block. Required, unless a profile has it."""
+    tti: Time | None = None
+    """Time from one transport block to the next. Required, unless a profile has it."""
 
 
 @dataclass(kw_only=True)
@@ -720,7 +721,8 @@ class Group(Part):
     Values: map of destinations to next hops, or `none`. Default: those of the plan."""
     run: Sequence[Text] | None = None
     """The node's own program and its arguments. It starts before all workloads and is
-    terminated after them. Default: the image's, or none."""
+    terminated after them. With a `root`, `[]` is no program, not even the image's. Default:
+    the image's, or none."""
     tap: Text | None = None
     """TAP that the firmware opens for its network stack, such as `zeth`. Without it, the
     firmware uses the node's own interfaces. Values: name of an interface."""
@@ -740,8 +742,8 @@ class HalfDuplex(Part):
 class Handover(Part):
     """Handovers at fixed times, as of satellites in low orbit."""
 
-    every: Time
-    """Time from one handover to the next, from time 0."""
+    every: Time | None = None
+    """Time from one handover to the next, from time 0. Required, unless a profile has it."""
     pause: Time | None = None
     """Time from a handover until the new path carries frames; frames that leave meanwhile
     wait."""
@@ -1018,8 +1020,6 @@ class Load(Part):
 class Lora(Part):
     """The sender of a LoRa radio: time on air, and duty cycle."""
 
-    spreading_factor: int | Axis
-    """Spreading factor. Range: 7 to 12."""
     bandwidth: Literal["125 kHz", "250 kHz", "500 kHz"] | Axis | None = None
     """Bandwidth. Default: 125 kHz."""
     coding_rate: Literal["4/5", "4/6", "4/7", "4/8"] | Axis | None = None
@@ -1031,6 +1031,8 @@ class Lora(Part):
     any time in it. Default: a pause after each packet."""
     preamble: int | Axis | None = None
     """Symbols of the preamble, without the 4.25 of its end. Range: 6 to 65535. Default: 8."""
+    spreading_factor: int | Axis | None = None
+    """Spreading factor. Range: 7 to 12. Required, unless a profile has it."""
 
 
 @dataclass(kw_only=True)
@@ -1038,8 +1040,8 @@ class Markov(Part):
     """Four-state Markov loss: 1 received, 2 received within a burst, 3 lost within a burst, 4
     isolated loss. Defaults are tc-netem's."""
 
-    p13: Share
-    """Probability of entering a burst of losses."""
+    p13: Share | None = None
+    """Probability of entering a burst of losses. Required, unless a profile has it."""
     p14: Share | None = None
     """Probability of an isolated loss. Default: 0 %."""
     p23: Share | None = None
@@ -1549,10 +1551,10 @@ class Reconnect(Part):
 class Red(Part):
     """Random early detection."""
 
-    max: Size
-    """Mean queue length from which all frames are dropped."""
-    min: Size
-    """Mean queue length from which frames are dropped."""
+    max: Size | None = None
+    """Mean queue length from which all frames are dropped. Required, unless a profile has it."""
+    min: Size | None = None
+    """Mean queue length from which frames are dropped. Required, unless a profile has it."""
     probability: Share | None = None
     """Drop probability just below `max`. Default: 2 %."""
     weight: Share | None = None
@@ -1585,12 +1587,13 @@ class ServiceTime(Part):
 class Slot(Part):
     """Slots: frames are collected and sent together."""
 
-    min: Time
-    """Shortest time from the first waiting frame to the start of its slot."""
     bytes: Size | None = None
     """Largest number of bytes of a slot. Default: all."""
     max: Time | None = None
     """Longest time from the first waiting frame to the start of its slot. Default: `min`."""
+    min: Time | None = None
+    """Shortest time from the first waiting frame to the start of its slot. Required, unless a
+    profile has it."""
     packets: int | Axis | None = None
     """Largest number of frames of a slot. Range: 1 or more. Default: all."""
 
@@ -1688,7 +1691,8 @@ class Experiment(BaseExperiment):
     seed: int | None = None
     """Seed of all random streams. Default: 1."""
     setup_limit: Time | None = None
-    """Time limit for the interactions' programs to become ready. Default: 60 s."""
+    """Time limit for the interactions' programs to become ready. Default: 60 s; 300 s with
+    `qemu`."""
     workloads: Sequence[Workload] | None = None
     """Traffic and programs on the nodes, in addition to the nodes' own programs (`run`)."""
 

@@ -61,7 +61,8 @@ pub(crate) struct Group {
     /// protect the host. Default: false.
     pub privileged: Option<At<bool>>,
     /// The node's own program and its arguments. It starts before all workloads and is terminated
-    /// after them. Default: the image's, or none.
+    /// after them. With a `root`, `[]` is no program, not even the image's. Default: the image's, or
+    /// none.
     pub run: Option<Fixed<Vec<At<String>>>>,
     /// Machine that QEMU emulates and that is the node, in place of programs on this machine's
     /// kernel.
@@ -89,6 +90,13 @@ pub(crate) struct Group {
     /// What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end
     /// during the run.
     pub expect: Option<At<ProgramExpect>>,
+}
+
+impl Group {
+    /// Whether `run: []` says that not even the program of the image starts.
+    pub fn is_idle(&self) -> bool {
+        self.root.is_some() && self.run.as_ref().is_some_and(|run| run.value.is_empty())
+    }
 }
 
 impl Read for Group {

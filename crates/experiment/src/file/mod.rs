@@ -108,7 +108,8 @@ pub(crate) struct File {
     pub duration: Option<At<Span>>,
     /// Longest wait after that for outstanding messages. Default: 30 s.
     pub drain: Option<At<Span>>,
-    /// Time limit for the interactions' programs to become ready. Default: 60 s.
+    /// Time limit for the interactions' programs to become ready. Default: 60 s;
+    /// 300 s with `qemu`.
     pub setup_limit: Option<At<Span>>,
     /// CPU pinning on a machine with four cores or more: the host, the medium, the senders of loads
     /// and all other nodes have separate cores. Default: false.

@@ -33,6 +33,8 @@ fn a_service_that_another_waits_for_to_end_may_end() {
         "{}",
         imported.text
     );
+    // What failed: the image's own program ran next to the command that replaces it.
+    assert!(imported.text.contains("    root: m.tar\n    run: []\n"), "{}", imported.text);
 }
 
 #[test]

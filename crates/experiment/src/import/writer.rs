@@ -141,6 +141,9 @@ impl Group {
         }
         if !self.ends {
             self.write_program(text, "    ");
+        } else if self.has("root") {
+            // The command is in place of the image's program, as in a container.
+            text.push_str("    run: []\n");
         }
     }
 

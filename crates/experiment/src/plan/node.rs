@@ -72,6 +72,9 @@ pub struct PlannedNode {
     /// Whether its programs have all capabilities and system calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
+    /// Whether not even the program of its image starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_idle: bool,
     /// Whether the file sets its Ethernet address on the first network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sets_mac: bool,

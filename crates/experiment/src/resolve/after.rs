@@ -78,7 +78,7 @@ fn group_of<'f>(nodes: &Nodes<'f>, groups: &'f Named<Group>, name: &str) -> Opti
 
 /// Whether the nodes of a group have a program, as far as the file says: an image may have one.
 fn has_program(group: &Group) -> bool {
-    group.run.is_some() || group.root.is_some() || machine::is_one(group)
+    !group.is_idle() && (group.run.is_some() || group.root.is_some() || machine::is_one(group))
 }
 
 #[cfg(test)]

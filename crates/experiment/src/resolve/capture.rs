@@ -25,6 +25,16 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<Plan
             sink.add(problem.at(name.place).label(label));
         }
     }
+    let lists = [
+        ("nodes", capture.nodes.as_ref().map(|at| (at.place, at.value.0.is_empty()))),
+        ("networks", capture.networks.as_ref().map(|at| (at.place, at.value.0.is_empty()))),
+    ];
+    for (key, list) in lists {
+        if let Some((place, true)) = list {
+            let problem = Problem::new(format!("`{key}` is an empty list")).at(place);
+            sink.add(problem.label("without the key, all are captured: remove it, or name some"));
+        }
+    }
     if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < MIN_SNAP) {
         let problem = Problem::new(format!("a snapshot length of {}", snap.value));
         sink.add(problem.at(snap.place).label("use 14 B, an Ethernet header, or more"));

@@ -3,6 +3,7 @@
 use super::checks::positive;
 use super::context::Context;
 use super::load::{absolute_file, file, read, within};
+use super::load_keys;
 use super::mqtt;
 use crate::file::{self, Resources};
 use crate::limits::{DEVICE_QUEUE, DEVICE_THREADS};
@@ -65,6 +66,7 @@ impl Context<'_, '_> {
             sink.add(Problem::new(text).at(on.place));
             return None;
         }
+        load_keys::check_device(typed, sink);
         Some(Device {
             name,
             on: nodes,

@@ -282,6 +282,21 @@ fn protocol(at: &At<Protocol>, sink: &mut Sink) -> Option<ExchangeProtocol> {
     })
 }
 
+/// Reports keys that the other keys make meaningless.
+fn check_unused(keys: &CoapKeys, sink: &mut Sink) {
+    if let Some(leisure) = keys.leisure.as_ref().filter(|_| keys.group.is_none()) {
+        let label = "only the members of a group wait before they answer: remove it";
+        report(sink, leisure.place, "`leisure` without `group`", label);
+    }
+    let is_stream = |transport| matches!(transport, CoapTransport::Tcp | CoapTransport::Tls);
+    if let Some(q_block) = keys.q_block.as_ref().filter(|at| at.value)
+        && keys.transport.as_ref().is_some_and(|at| is_stream(at.value))
+    {
+        let label = "over TCP, larger blocks replace it (RFC 8323): remove it";
+        report(sink, q_block.place, "`q_block` needs UDP", label);
+    }
+}
+
 fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
     let default = Coap::default();
     let is = |key: &Option<At<bool>>, other| key.as_ref().map_or(other, |at| at.value);
@@ -304,6 +319,7 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
             return None;
         }
     }
+    check_unused(keys, sink);
     let span = |key: &Option<At<Span>>, other| key.as_ref().map_or(other, |at| at.value);
     let coap = Coap {
         method: keys.method.as_ref().map_or(default.method, |at| at.value),

@@ -27,7 +27,7 @@ pub(super) fn of(
 fn has_no_program(group: &Group, base: &Path) -> bool {
     let device = group.qemu.is_some() || group.firmware.is_some();
     let image = group.root.as_ref().is_some_and(|root| !is_plain_folder(&base.join(&root.value)));
-    group.run.is_none() && !device && !image
+    group.is_idle() || group.run.is_none() && !device && !image
 }
 
 fn one(

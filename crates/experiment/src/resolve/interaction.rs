@@ -106,6 +106,25 @@ fn fan_out(
     Some(changes)
 }
 
+/// Reports keys of a model that its pattern ignores.
+fn check_unused(model: &Model, down: InteractionPattern, sink: &mut Sink) {
+    let is_director = down.is_director();
+    let is_rated = is_director || down == InteractionPattern::PgmPublishSubscribe;
+    let rate = model.multicast_rate.as_ref().filter(|_| !is_rated).map(|at| at.place);
+    let loss = model.assume_loss.as_ref().filter(|_| !is_director).map(|at| at.place);
+    let round_trip = model.assume_round_trip.as_ref().filter(|_| !is_director).map(|at| at.place);
+    let keys = [
+        ("multicast_rate", rate, "PGM and the director"),
+        ("assume_loss", loss, "the director"),
+        ("assume_round_trip", round_trip, "the director"),
+    ];
+    for (key, place, users) in keys {
+        let Some(place) = place else { continue };
+        let problem = Problem::new(format!("`{key}` has no effect on `{down}`")).at(place);
+        sink.add(problem.label(format!("only {users} can use it: remove it")));
+    }
+}
+
 impl Context<'_, '_> {
     /// Resolves an interaction, and the duration of its messages.
     pub(super) fn interaction(
@@ -142,6 +161,7 @@ impl Context<'_, '_> {
                 sink.add(Problem::new(text).at(at.place).label(format!("use at most {MAX_UDP} B")));
             }
         }
+        check_unused(model, down, sink);
         let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
         let outside = outside(model);
         if down.is_director() || down == InteractionPattern::PgmPublishSubscribe {

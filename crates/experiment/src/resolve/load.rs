@@ -2,6 +2,7 @@
 
 use super::checks::positive;
 use super::context::Context;
+use super::load_keys;
 use super::mqtt;
 use crate::file;
 use crate::limits::{CONNECTIONS, LOAD_QOS, ONE, SENDERS, USERS, use_range};
@@ -166,6 +167,7 @@ impl Context<'_, '_> {
             Requests::Trace(_) => None,
             Requests::Made(made) => Some(made.protocol),
         };
+        load_keys::check_load(typed, scheme, sink);
         let coap = coap(typed, on.place, scheme, (confirmable, timeout), sink)?;
         Some(Load {
             name,

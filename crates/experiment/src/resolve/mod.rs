@@ -15,6 +15,7 @@ mod graph;
 mod hardware;
 mod interaction;
 mod load;
+mod load_keys;
 mod machine;
 mod members;
 mod metrics;
@@ -55,6 +56,8 @@ use units::Span;
 
 const DRAIN: Span = Span::from_ns(30_000_000_000);
 const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
+/// For experiments with emulated machines, which boot an operating system.
+const SETUP_LIMIT_OF_MACHINES: Span = Span::from_ns(300_000_000_000);
 
 /// The plan of `cell`, for repeat 0 and the file's seed. It is valid only if the sink stays empty.
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
@@ -82,6 +85,10 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         let problem = Problem::new("0 repeats: no run would start").at(repeats.place);
         sink.add(problem.label("use 1 or more"));
     }
+    positive(&file.setup_limit, "setup_limit", sink);
+    let has_machines =
+        planned.iter().any(|node| node.machine.as_ref().is_some_and(|m| m.is_emulated));
+    let setup_limit = if has_machines { SETUP_LIMIT_OF_MACHINES } else { SETUP_LIMIT };
     Plan {
         experiment: file.experiment.as_ref().map_or(String::new(), |name| name.value.clone()),
         cell: cell.clone(),
@@ -96,6 +103,6 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         duration: duration.unwrap_or(Span::ZERO).max(durations.sending),
         // The longest wait of all interactions; those without a value use the experiment's.
         drain: durations.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
-        setup_limit: span(&file.setup_limit, SETUP_LIMIT),
+        setup_limit: span(&file.setup_limit, setup_limit),
     }
 }

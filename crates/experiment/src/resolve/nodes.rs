@@ -180,21 +180,29 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
 fn check_program(group: &Group, sink: &mut Sink) {
     super::metrics::of(&group.metrics, sink);
     super::program_check::of(&group.expect, sink);
+    let is_idle = group.is_idle();
+    let has_image = group.root.is_some() && !is_idle;
     match &group.run {
-        Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
+        Some(run)
+            if !is_idle && run.value.first().is_none_or(|program| program.value.is_empty()) =>
+        {
             let problem = Problem::new("`run` has no program").at(run.place);
             sink.add(problem.label("write for example `[mosquitto, -p, 1883]`"));
         }
-        Some(_) => {}
+        Some(_) if !is_idle => {}
         // A machine's program is checked with the machine.
         None if group.qemu.is_some() || group.firmware.is_some() => {}
-        None => {
-            if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
+        _ => {
+            if let Some(ready) = group.ready.as_ref().filter(|_| !has_image) {
                 let problem = Problem::new("`ready` without `run`").at(ready.place);
                 sink.add(problem.label("add the program to wait for: `run: [PROGRAM, ...]`"));
             }
+            if let Some(expect) = group.expect.as_ref().filter(|_| !has_image) {
+                let problem = Problem::new("`expect` without `run`").at(expect.place);
+                sink.add(problem.label("add the program that it is for: `run: [PROGRAM, ...]`"));
+            }
             let first = group.metrics.iter().flat_map(Named::iter).next();
-            if let Some((_, place, _)) = first.filter(|_| group.root.is_none()) {
+            if let Some((_, place, _)) = first.filter(|_| !has_image) {
                 let problem = Problem::new("`metrics` without `run`").at(place);
                 sink.add(problem.label("add the program that prints them: `run: [PROGRAM, ...]`"));
             }

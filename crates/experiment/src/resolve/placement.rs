@@ -67,6 +67,7 @@ pub(super) fn planned(
                 root,
                 capabilities: typed.map(boundary::capabilities).unwrap_or_default(),
                 privileged: typed.is_some_and(boundary::is_privileged),
+                is_idle: typed.is_some_and(Group::is_idle),
                 sets_mac: mac.is_some(),
                 machine,
                 program,
@@ -129,7 +130,11 @@ fn program(group: &Group, nodes: &Nodes<'_>) -> Option<Program> {
         group.env.is_some(),
         group.metrics.is_some(),
         group.after.is_some(),
+        group.expect.is_some(),
     ];
+    if group.is_idle() {
+        return None;
+    }
     let of_image = group.root.is_some() && more.contains(&true);
     let run = match &group.run {
         Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),

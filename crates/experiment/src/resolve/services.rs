@@ -102,6 +102,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             root: None,
             capabilities: Vec::new(),
             privileged: false,
+            is_idle: false,
             sets_mac: false,
             machine: None,
             program: None,

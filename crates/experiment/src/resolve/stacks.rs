@@ -6,7 +6,9 @@ use crate::limits::use_range;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 use crate::source::Place;
-use record::{Connection, ExchangeProtocol, Http, HttpMethod, Opcua, Quic, Timestamps};
+use record::{
+    CoapTransport, Connection, ExchangeProtocol, Http, HttpMethod, Opcua, Quic, Timestamps,
+};
 
 /// Minimum MTU for QUIC, B. RFC 9000 (section 14) requires 1200 B of UDP payload, which fits the
 /// minimum MTU of IPv6.
@@ -42,10 +44,24 @@ pub(super) fn check(it: &Exchange, mtu: Option<u64>, place: Place, sink: &mut Si
             let text = format!("QUIC on `{}`, whose MTU is {mtu} B", it.network);
             (text, "QUIC needs an MTU of 1280 B or more")
         }),
-        ExchangeProtocol::Opcua(_) | ExchangeProtocol::Http(_) if it.tls.is_some() => Some((
-            format!("`tls` with {}", it.protocol.name()),
-            "Thingbed does not support TLS here: remove `tls`",
-        )),
+        ExchangeProtocol::Coap(coap)
+            if it.tls.is_some()
+                && matches!(coap.transport, CoapTransport::Udp | CoapTransport::Tcp) =>
+        {
+            let text = "`tls` with coap without DTLS and TLS, so nothing would be encrypted";
+            Some((text.to_owned(), "add `transport: dtls` or `transport: tls`, or remove `tls`"))
+        }
+        ExchangeProtocol::Opcua(_)
+        | ExchangeProtocol::Http(_)
+        | ExchangeProtocol::Udp
+        | ExchangeProtocol::Tcp
+            if it.tls.is_some() =>
+        {
+            Some((
+                format!("`tls` with {}", it.protocol.name()),
+                "Thingbed does not support TLS here: remove `tls`",
+            ))
+        }
         _ => None,
     };
     let Some((text, label)) = wrong else { return true };

@@ -24,6 +24,7 @@ const ALL: &[&[Case]] = &[
     MESSAGES,
     EXCHANGES,
     LOADS,
+    WITHOUT_EFFECT,
     EXPECTATIONS,
 ];
 
@@ -905,6 +906,135 @@ const EXPECTATIONS: &[Case] = &[
         "expect: [{say: a, metric: messages.loss_pct, is: «within», value: 1}]",
         "`within` needs a `tolerance`",
         "write for example `tolerance: 10 %`",
+    ],
+];
+
+/// Keys that were accepted and had no effect.
+const WITHOUT_EFFECT: &[Case] = &[
+    [
+        "workloads: [{load: {on: a, to: b, arrivals: 'constant:1s', answers: «false»}}]",
+        "`answers` has no effect on requests over coap",
+        "it is for udp, tcp",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: mqtt, arrivals: 'constant:1s', answers: «false»}}]",
+        "`answers` has no effect on requests over mqtt",
+        "",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: http, arrivals: 'constant:1s', confirmable: «true»}}]",
+        "`confirmable` has no effect on requests over http",
+        "it is for coap",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: udp, arrivals: 'constant:1s', qos: «1»}}]",
+        "`qos` has no effect on requests over udp",
+        "it is for mqtt",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: tcp, arrivals: 'constant:1s', connections: «2»}}]",
+        "`connections` has no effect on requests over tcp",
+        "it is for http",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, arrivals: 'constant:1s', think: «'constant:1s'»}}]",
+        "`think` without `users`",
+        "add `users` and `count`",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, users: 2, count: 3, together: «true»}}]",
+        "`together` without `arrivals`",
+        "",
+    ],
+    [
+        "workloads: [{device: {on: a, udp: 7000, silent: «5 %»}}]",
+        "`silent` has no effect on an echo service",
+        "use `coap` or `http`",
+    ],
+    [
+        "workloads: [{device: {on: a, tcp: 7000, udp: 7000, payload: «9 B»}}]",
+        "`payload` has no effect on an echo service",
+        "",
+    ],
+    [
+        "workloads: [{device: {on: a, late_by: «9 s»}}]",
+        "`late_by` without `late`",
+        "for example `late: 5 %`",
+    ],
+    [
+        "workloads: [{device: {on: a, http: 80, tcp: 70, spin: «true»}}]",
+        "`spin` has no effect on `http` and `tcp`",
+        "",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: udp, arrivals: 'constant:1s', path: «x»}}]",
+        "`path` has no effect on requests over udp",
+        "it is for coap, http, mqtt",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: mqtt, users: «2», count: 3}}]",
+        "`users` wait for answers, and these requests have none",
+        "over mqtt, add `qos: 1`",
+    ],
+    [
+        "workloads: [{load: {on: a, to: b, protocol: udp, users: «2», count: 3, answers: false}}]",
+        "`users` wait for answers, and these requests have none",
+        "remove `answers: false`",
+    ],
+    [
+        "workloads: [{exchange: {sources: a, sinks: b, protocol: «tcp», payload: 9 B, every: 1 s, tls: generated}}]",
+        "`tls` with tcp",
+        "Thingbed does not support TLS here",
+    ],
+    [
+        "workloads: [{exchange: {sources: a, sinks: b, protocol: «{coap: {method: put}}», payload: 9 B, every: 1 s, tls: generated}}]",
+        "so nothing would be encrypted",
+        "add `transport: dtls`",
+    ],
+    [
+        "workloads: [{exchange: {sources: a, sinks: b, protocol: {coap: {leisure: «9 s»}}, payload: 9 B, every: 1 s}}]",
+        "`leisure` without `group`",
+        "",
+    ],
+    [
+        "workloads: [{exchange: {sources: a, sinks: b, protocol: {coap: {q_block: «true», transport: tcp}}, payload: 9 B, every: 1 s}}]",
+        "`q_block` needs UDP",
+        "",
+    ],
+    ["nodes: {a: {expect: «{exit: 1}»}, b: {}}", "`expect` without `run`", "add the program"],
+    ["nodes: {a: {root: src, run: [], ready: «{tcp: 5}»}, b: {}}", "`ready` without `run`", ""],
+    [
+        "nodes: {a: {root: src, run: []}, b: {}}
+faults: [{at: 1 s, stop: «a»}]",
+        "the nodes of `a` have no program",
+        "",
+    ],
+    ["nodes: {a: {run: «[]»}, b: {}}", "`run` has no program", ""],
+    ["capture: {nodes: «[]»}", "`nodes` is an empty list", "all are captured"],
+    ["setup_limit: «0 s»", "`setup_limit` is 0", ""],
+    [
+        "models: {m: {down: udp/request-response, up: udp/request-response, every: 1 s, assume_loss: «5 %»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`assume_loss` has no effect on `udp/request-response`",
+        "only the director can use it",
+    ],
+    [
+        "models: {m: {down: tcp/router-dealer, up: tcp/request-reply, every: 1 s, multicast_rate: «1 Mbit/s»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`multicast_rate` has no effect on `tcp/router-dealer`",
+        "",
+    ],
+    ["files: [Cargo.toml, «none.txt»]", "`files` names none.txt, which does not exist", "looked for"],
+    [
+        "workloads: [{load: {name: web, on: a, to: b, arrivals: 'constant:1s'}}]
+expect: [{say: a, metric: «loads.wed.unanswered_pct», is: below, value: 1}]",
+        "the results have no metric `loads.wed.unanswered_pct`",
+        "did you mean `loads.web.unanswered_pct`?",
+    ],
+    [
+        "expect: [{say: a, metric: «exchanges.x.failed», is: below, value: 1}]",
+        "the results have no metric `exchanges.x.failed`",
+        "no workload is `exchange`",
     ],
 ];
 

@@ -112,6 +112,33 @@ fn messages_are_counted_from_the_interaction_its_model_or_the_experiment() {
     }
 }
 
+/// What failed: without another key for its program, the conditions for an image's program were
+/// forgotten.
+#[test]
+fn conditions_hold_for_the_program_of_an_image_and_none_starts_with_an_empty_run() {
+    let node = |keys: &str| {
+        let text = crate::file(&format!("nodes: {{a: {{root: src, {keys}}}, b: {{}}}}"));
+        plan(&text).nodes.remove(0)
+    };
+    let checked = node("expect: {exit: 1}");
+    assert_eq!(checked.program.map(|program| program.check.exit), Some(vec![1]));
+    let plain = node("limits: {output: 1 MiB}");
+    assert!(plain.program.is_none() && !plain.is_idle, "the image's program starts");
+    let idle = node("run: []");
+    assert!(idle.program.is_none() && idle.is_idle);
+}
+
+/// An experiment with machines has more time until all are ready.
+#[test]
+fn the_default_setup_limit_suits_machines_that_boot() {
+    let limit = |keys: &str| {
+        let text = format!("nodes: {{a: {{{keys}}}, b: {{}}}}");
+        plan(&crate::file(&text)).setup_limit.as_s()
+    };
+    assert_eq!(limit(""), 60.0);
+    assert_eq!(limit("qemu: {arch: arm, memory: 64 MiB}"), 300.0);
+}
+
 /// A link between two of five nodes.
 type Pair = (usize, usize);
 

@@ -53,10 +53,10 @@ impl Roots {
         Some(self.0.get(node.root.as_ref()?)?.root.clone())
     }
 
-    /// The default program of a node's image, if it has one.
+    /// The default program of a node's image, if it has one and the experiment does not exclude it.
     pub fn program(&self, node: &PlannedNode) -> Option<&[String]> {
         let argv = &self.0.get(node.root.as_ref()?)?.argv;
-        (!argv.is_empty()).then_some(argv)
+        (!node.is_idle && !argv.is_empty()).then_some(argv)
     }
 }
 

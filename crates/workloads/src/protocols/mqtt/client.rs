@@ -315,12 +315,8 @@ impl<'a> Client<'a> {
         let number = number.filter(|number| is_subscribed && self.expected.contains(number));
         let Some(number) = number else {
             let bytes = payload.len();
-            self.warning.once(|| {
-                format!(
-                    "ignored a message of {bytes} bytes that does not belong to this \
-                                          workload"
-                )
-            });
+            let what = || format!("ignored a message of {bytes} bytes of another workload");
+            self.warning.once(what);
             return Ok(());
         };
         let new = self.seen.insert(number);
