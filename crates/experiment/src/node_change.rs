@@ -71,14 +71,25 @@ pub fn node_change(keys: &[(String, String)]) -> Result<NodeChange, Errors> {
         return Err(fail(problems));
     }
     let mut sink = Sink::default();
-    let typed = match &tree.content {
-        Content::Map(entries) => entries.first().and_then(|(_, set)| Typed::read(set, &mut sink)),
+    let set = match &tree.content {
+        Content::Map(entries) => entries.first().map(|(_, set)| set),
         _ => None,
     };
+    set.into_iter().for_each(|set| check_values(set, &mut sink));
+    let typed = set.and_then(|set| Typed::read(set, &mut sink));
     let change = typed.map(|typed| resolve(&typed, &mut sink));
     match change {
         Some(change) if sink.is_clean() => Ok(change),
         _ => Err(fail(sink.problems.into_iter().map(for_links).collect())),
+    }
+}
+
+/// Refuses `KEY=`: settings of nodes have no value to go back to, as keys of links have.
+fn check_values(set: &Node, sink: &mut Sink) {
+    let Content::Map(entries) = &set.content else { return };
+    for (key, _) in entries.iter().filter(|(_, value)| value.content == Content::Nothing) {
+        let problem = Problem::new(format!("`{}` has no value", key.text)).at(key.place);
+        sink.add(problem.label("write KEY=VALUE; the setting stays as it is until you change it"));
     }
 }
 
@@ -155,6 +166,7 @@ mod tests {
             (&["cpu=0.5"], "the key is `cpus`: `cpus: 0.5`"),
             (&["cpus=200 MHz"], "the key is `cpu`: `cpu: 200 MHz`"),
             (&["cpus=much"], "number"),
+            (&["mtu=600 B", "memory="], "`memory` has no value"),
         ] {
             let message = change(keys).unwrap_err();
             assert!(message.contains(word), "no `{word}` for {keys:?}:\n{message}");

@@ -90,6 +90,11 @@ fn files_settings_and_links_change_while_it_is_up() {
         ping("572").expect(0, &["1 received"]);
         ping("573").expect(1, &["mtu=600"]);
     }
+    // What failed before: nothing changed, without a word.
+    for key in ["hostname=", "mtu=", "cpus=", "memory="] {
+        let word = format!("`{}` has no value", key.trim_end_matches('='));
+        lab.ask(&["set", "meter-1", key]).expect(2, &[&word]);
+    }
     lab.ask(&["set", "meter-1", "colour=red"]).expect(2, &["unknown key `colour`"]);
     lab.ask(&["set", "meter-1", "memory=much"]).expect(2, &["memory", "much"]);
     // As in a file: a frequency, not a number of CPUs.
@@ -470,6 +475,44 @@ fn a_copy_that_fails_leaves_the_files_of_the_host_as_they_were() {
     // Before any assertion, so that the machine stays usable.
     fs::set_permissions("/dev/null", fs::Permissions::from_mode(before)).unwrap();
     assert_eq!(after, before);
+}
+
+/// What failed before: a program in the node could put an endless device or a pipe in place of its file, and
+/// `cp` filled the host's disk or waited forever.
+#[test]
+fn a_device_or_a_pipe_of_a_node_is_not_copied() {
+    let bed = Bed::new();
+    let lab = up(&bed, "special");
+    let pipe = bed.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = format!("meter-1:{}", pipe.display());
+    bed.write("kept", "of the user");
+    // The bytes after a pipe that nothing reads or writes do not come, so a copy would not end.
+    let ask = |words: &[&str]| {
+        let mut copy = lab.command(words);
+        let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let id = copy.id().cast_signed();
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        let watch = std::thread::spawn(move || {
+            if waits.recv_timeout(Duration::from_secs(60)).is_err() {
+                // SAFETY: a plain system call; the child is not reaped before `done`.
+                unsafe { libc::kill(id, libc::SIGKILL) };
+            }
+        });
+        let output = copy.wait_with_output().unwrap();
+        done.send(()).unwrap();
+        watch.join().unwrap();
+        CommandOutput::of(output)
+    };
+    ask(&["cp", "meter-1:/dev/null", "new"]).expect(1, &["/dev/null: it is a device"]);
+    ask(&["cp", &pipe, "new"]).expect(1, &["it is a pipe"]);
+    ask(&["cp", &pipe, "kept"]).expect(1, &["it is a pipe"]);
+    ask(&["cp", "kept", &pipe]).expect(1, &["it is a pipe"]);
+    assert!(!bed.path().join("new").exists());
+    assert_eq!(fs::read_to_string(bed.path().join("kept")).unwrap(), "of the user");
+    // Files of the kernel are files.
+    ask(&["cp", "meter-1:/proc/version", "new"]).expect(0, &[" B"]);
+    assert!(fs::read_to_string(bed.path().join("new")).unwrap().contains("Linux version"));
 }
 
 /// What failed before: the capture ended in the middle of a block, so no program could read all of it.

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Copies a file.
@@ -27,14 +27,16 @@ pub fn cp(arguments: &Cp) -> Result<Status, String> {
             let source = File::open(from.1).map_err(failed(&arguments.from))?;
             lab::enter_files(lab.node(node)?.pid).map_err(|error| error.to_string())?;
             let target = whole(Path::new(to.1), name);
-            write(source, File::create(&target), &target)
+            write(&source, create(&target))
         }
         (Some(node), None) => {
             let target = whole(Path::new(to.1), name);
             let pid = lab.node(node)?.pid;
             let sink = Target::open(&target).map_err(failed(&arguments.to))?;
             lab::enter_files(pid).map_err(|error| error.to_string())?;
-            let source = File::open(from.1).map_err(failed(&arguments.from))?;
+            // A program in the node may have put an endless device or a pipe there.
+            let source =
+                input::open(Path::new(from.1), input::ANY_SIZE).map_err(failed(&arguments.from))?;
             let sink = sink.empty().map_err(failed(&arguments.to))?;
             let copied = io::copy(&mut &source, &mut &sink);
             let _ = set_mode(&source, &sink);
@@ -118,10 +120,18 @@ fn whole(path: &Path, name: &std::ffi::OsStr) -> PathBuf {
     if path.is_dir() { path.join(name) } else { path.to_owned() }
 }
 
-fn write(source: File, target: io::Result<File>, _: &Path) -> io::Result<u64> {
+/// Creates or empties a file of a node. To open a pipe would wait for a program that reads it.
+fn create(path: &Path) -> io::Result<File> {
+    if fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+        return Err(io::Error::other("it is a pipe (FIFO), not a regular file"));
+    }
+    File::create(path)
+}
+
+fn write(source: &File, target: io::Result<File>) -> io::Result<u64> {
     let target = target?;
-    let copied = io::copy(&mut &source, &mut &target)?;
-    set_mode(&source, &target)?;
+    let copied = io::copy(&mut &*source, &mut &target)?;
+    set_mode(source, &target)?;
     Ok(copied)
 }
 
