@@ -182,7 +182,11 @@ impl Device {
                     Job::Message((number, message), _) => Some((*number, message.leaving(now_s))),
                     Job::Subscribe(..) | Job::Frame(_) => None,
                 };
-                (Up::Publish(messages.iter().filter_map(message).collect()), false)
+                let messages: Vec<Numbered> = messages.iter().filter_map(message).collect();
+                // The hub may store them, and its answer says that it has: without a request, a
+                // message is acknowledged when the hub's gateway reads it.
+                let is_kept = messages.iter().any(|(_, message)| message.retain);
+                (Up::Publish(messages), is_kept)
             }
         };
         self.silent_s = 0;

@@ -15,6 +15,7 @@ mod property;
 mod reason;
 mod server;
 mod session;
+mod storage;
 mod topic;
 mod wire;
 
@@ -27,3 +28,4 @@ pub use message::{Message, Publisher};
 pub use packet::{Ack, Connect, MQTT_5, Options, Packet, Publish};
 pub use property::Properties;
 pub use session::Origin;
+pub use storage::{Change, Storage};

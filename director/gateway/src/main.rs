@@ -3,15 +3,17 @@
 use director::Pattern;
 use director::io::{Preconnection, resolve};
 use director::session::Security;
+use director_gateway::{Hub, Storage};
 use std::collections::hash_map::RandomState;
 use std::error::Error;
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 
 const USAGE: &str = "MQTT clients over the director.
 
-usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [--places N] [--announce NAME] [DEVICE...]
+usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [--places N] [--announce NAME] [--storage FOLDER] [DEVICE...]
        director-gateway device --key FILE --local NAME:PORT --hub NAME:PORT [--mqtt NAME:PORT]
 
   --key FILE         pre-shared key of all gateways, 16 bytes or more
@@ -21,6 +23,7 @@ usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [
   DEVICE             NAME:PORT: UDP address of a device's gateway
   --places N         number of further devices, which the hub does not know at its start
   --announce NAME    announces the hub's gateway in the local network by DNS-SD
+  --storage FOLDER   keeps retained messages of the hub's gateway over a restart
   --mqtt NAME:PORT   where MQTT clients connect (default: 127.0.0.1:1883)
   --alive SECONDS    period in which a device with wills of clients reports (default: 60)";
 
@@ -36,6 +39,8 @@ struct Arguments {
     places: u16,
     /// The name that the hub announces.
     announce: Option<String>,
+    /// The folder of retained messages.
+    storage: Option<PathBuf>,
     period_s: u16,
 }
 
@@ -49,7 +54,7 @@ fn arguments(all: &[String]) -> Result<Arguments, Box<dyn Error>> {
     };
     let (mut key, mut local, mut hub, mut devices) = (None, None, None, Vec::new());
     let (mut mqtt, mut period_s, mut places) = ("127.0.0.1:1883".to_owned(), 60, 0);
-    let mut announce = None;
+    let (mut announce, mut storage) = (None, None);
     let mut rest = rest.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().cloned().ok_or(format!("{argument} has no value"));
@@ -62,6 +67,7 @@ fn arguments(all: &[String]) -> Result<Arguments, Box<dyn Error>> {
             "--local" => local = Some(resolve(&value()?)?),
             "--hub" if !is_hub => hub = Some(value()?),
             "--announce" if is_hub => announce = Some(value()?),
+            "--storage" if is_hub => storage = Some(PathBuf::from(value()?)),
             "--places" if is_hub => {
                 let text = value()?;
                 let number = text.parse();
@@ -86,12 +92,22 @@ fn arguments(all: &[String]) -> Result<Arguments, Box<dyn Error>> {
         devices,
         places,
         announce,
+        storage,
         period_s,
     })
 }
 
+/// Opens the folder of retained messages.
+fn open(folder: &Path, hub: &mut Hub) -> Result<Storage, Box<dyn Error>> {
+    let opened = Storage::open(folder);
+    let (storage, retained) =
+        opened.map_err(|error| format!("cannot use --storage {}: {error}", folder.display()))?;
+    hub.restore(retained);
+    Ok(storage)
+}
+
 async fn run(all: &[String]) -> Result<(), Box<dyn Error>> {
-    let Arguments { is_hub, key, local, mqtt, hub, devices, places, announce, period_s } =
+    let Arguments { is_hub, key, local, mqtt, hub, devices, places, announce, storage, period_s } =
         arguments(all)?;
     let clients = TcpListener::bind(mqtt).await;
     let clients = clients.map_err(|error| format!("cannot listen for MQTT at {mqtt}: {error}"))?;
@@ -108,7 +124,10 @@ async fn run(all: &[String]) -> Result<(), Box<dyn Error>> {
         let session = session.places(places.into()).initiate(local, &devices)?;
         let inbox = session.inbox().ok_or("the session is over")?;
         let count = u32::try_from(devices.len())? + u32::from(places);
-        director_gateway::run_hub(clients, session, inbox, start, count).await;
+        let (mut hub, greetings) = Hub::new(start, count);
+        let opened = storage.as_deref().map(|folder| open(folder, &mut hub)).transpose()?;
+        let stored = director_gateway::run_hub(clients, session, inbox, hub, greetings, opened);
+        stored.await.map_err(|error| format!("cannot store retained messages: {error}"))?;
     } else {
         let hub = hub.ok_or("--hub is missing")?;
         let listener = session.listen_by(local, move || resolve(&hub))?;

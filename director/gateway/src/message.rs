@@ -230,6 +230,23 @@ fn head(kind: u8, start: u32) -> Vec<u8> {
     [&[kind], &start.to_be_bytes()[..]].concat()
 }
 
+/// A retained message on a disk: the time, the topic, and the message unless it is removed.
+pub fn write_stored(time_s: u64, topic: &str, message: Option<&Message>) -> Vec<u8> {
+    let mut bytes = time_s.to_be_bytes().to_vec();
+    write_bytes(&mut bytes, topic.as_bytes());
+    message.into_iter().for_each(|message| write_message(&mut bytes, message));
+    bytes
+}
+
+/// What [`write_stored`] has written.
+pub fn read_stored(bytes: &[u8]) -> Option<(u64, String, Option<Message>)> {
+    let mut rest = Reader(bytes);
+    let time_s = rest.take(8)?.try_into().ok().map(u64::from_be_bytes)?;
+    let topic = rest.text()?;
+    let message = if rest.0.is_empty() { None } else { Some(rest.message()?) };
+    Some((time_s, topic, message))
+}
+
 impl Up {
     /// The bytes of the frame.
     pub fn encode(&self, start: u32) -> Vec<u8> {

@@ -19,6 +19,7 @@ struct Gateways {
 struct Gateway {
     process: Child,
     port: String,
+    arguments: Vec<String>,
 }
 
 impl Drop for Gateways {
@@ -38,23 +39,66 @@ fn free_udp() -> String {
 /// Starts a gateway with a free MQTT port, and waits until clients can connect.
 fn gateway(arguments: &[&str]) -> Gateway {
     let mqtt = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_director-gateway"));
-    let process = command.args(arguments).args(["--mqtt", &mqtt.to_string()]).spawn().unwrap();
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(mqtt).is_err() {
-        assert!(Instant::now() < until, "the gateway does not start");
-        std::thread::sleep(Duration::from_millis(20));
+    let mqtt = mqtt.to_string();
+    let arguments = arguments.iter().copied().chain(["--mqtt", &mqtt]);
+    Gateway::start(arguments.map(str::to_owned).collect())
+}
+
+impl Gateway {
+    fn start(arguments: Vec<String>) -> Self {
+        Self::start_with(None, arguments)
     }
-    Gateway { process, port: mqtt.port().to_string() }
+
+    /// Starts a gateway whose files cannot exceed this number of blocks of 512 bytes.
+    fn start_with(file_limit: Option<u32>, arguments: Vec<String>) -> Self {
+        let limit = file_limit.map_or("unlimited".to_owned(), |blocks| blocks.to_string());
+        let script = format!("ulimit -f {limit}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_director-gateway")]).args(&arguments);
+        let process = command.spawn().unwrap();
+        let mqtt = arguments.last().unwrap();
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(mqtt.as_str()).is_err() {
+            assert!(Instant::now() < until, "the gateway does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let port = mqtt.rsplit(':').next().unwrap().to_owned();
+        Self { process, port, arguments }
+    }
+}
+
+impl Gateways {
+    /// Kills the hub's gateway (SIGKILL), and starts it again.
+    fn restart_hub(&mut self) {
+        self.restart_hub_with(None);
+    }
+
+    /// The same, with a limit of the size of files.
+    fn restart_hub_with(&mut self, file_limit: Option<u32>) {
+        // It may have ended.
+        let _ = self.hub.process.kill();
+        self.hub.process.wait().unwrap();
+        self.hub = Gateway::start_with(file_limit, self.hub.arguments.clone());
+    }
 }
 
 fn gateways(name: &str) -> Gateways {
+    gateways_with(name, false)
+}
+
+/// Gateways, with a storage at the hub or without.
+fn gateways_with(name: &str, is_stored: bool) -> Gateways {
     let folder = std::env::temp_dir().join(format!("gateways-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let key = folder.join("key");
     std::fs::write(&key, "a key of all the gateways").unwrap();
     let (key, hub, device) = (key.to_str().unwrap(), free_udp(), free_udp());
-    let at_hub = gateway(&["hub", "--key", key, "--local", &hub, &device]);
+    let storage = folder.join("storage");
+    let mut of_hub = vec!["hub", "--key", key, "--local", &hub, &device];
+    if is_stored {
+        of_hub.extend(["--storage", storage.to_str().unwrap()]);
+    }
+    let at_hub = gateway(&of_hub);
     let at_device = gateway(&["device", "--key", key, "--local", &device, "--hub", &hub]);
     Gateways { hub: at_hub, device: at_device, folder }
 }
@@ -274,8 +318,91 @@ fn paho_of_mqtt_5() {
     let script = gateways.folder.join("client.py");
     std::fs::write(&script, PAHO).unwrap();
     let script = script.to_str().unwrap();
-    let output = ended(start(python, &[script, &gateways.hub.port, &gateways.device.port]));
+    // Version 2 warns of the callbacks of version 1.
+    let ports = [&gateways.hub.port, &gateways.device.port];
+    let output = ended(start(python, &["-W", "ignore", script, ports[0], ports[1]]));
     assert_eq!(text(&output), EXPECTED);
+}
+
+/// A client without a library: connects, and sends packets of QoS 1 at once.
+fn raw(port: &str, packets: &[&[u8]]) -> TcpStream {
+    use std::io::Write;
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let connect = [&[0x10, 12, 0, 4][..], b"MQTT", &[4, 2, 0, 0, 0, 0]].concat();
+    client.write_all(&[&connect, &packets.concat()[..]].concat()).unwrap();
+    let mut answer = [0; 4];
+    std::io::Read::read_exact(&mut client, &mut answer).unwrap();
+    assert_eq!(answer, [0x20, 2, 0, 0]);
+    client
+}
+
+/// What a client gets next.
+fn next<const N: usize>(client: &mut TcpStream) -> [u8; N] {
+    let mut bytes = [0; N];
+    std::io::Read::read_exact(client, &mut bytes).unwrap();
+    bytes
+}
+
+/// The hub's gateway is killed at once after it has acknowledged retained messages of clients at a device
+/// and at the hub.
+#[test]
+fn retained_messages_survive_a_kill_of_the_hub() {
+    let mut gateways = gateways_with("stored", true);
+    let (hub, device) = (gateways.hub.port.clone(), gateways.device.port.clone());
+    for (port, topic) in [(&device, b'a'), (&hub, b'b')] {
+        // A message that another one replaces, and one that is removed.
+        let old = [0x33, 6, 0, 1, topic, 0, 1, b'1'];
+        let new = [0x33, 6, 0, 1, topic, 0, 2, b'2'];
+        let (gone, removed) = ([0x33, 6, 0, 1, b'c', 0, 3, b'3'], [0x33, 5, 0, 1, b'c', 0, 4]);
+        let mut client = raw(port, &[&old, &new, &gone, &removed]);
+        let mut acknowledged: Vec<u8> = (0..4).map(|_| next::<4>(&mut client)[3]).collect();
+        acknowledged.sort();
+        assert_eq!(acknowledged, [1, 2, 3, 4]);
+    }
+    gateways.restart_hub();
+    let subscribe = [0x82, 6, 0, 1, 0, 1, b'#', 0];
+    for port in [hub, device] {
+        let mut client = raw(&port, &[&subscribe]);
+        assert_eq!(next(&mut client), [0x90, 3, 0, 1, 0]);
+        for topic in [b'a', b'b'] {
+            assert_eq!(next(&mut client), [0x31, 4, 0, 1, topic, b'2']);
+        }
+    }
+}
+
+/// The hub's gateway cannot write more than a few records: what it has acknowledged is there after a
+/// restart.
+#[test]
+fn no_message_is_acknowledged_that_is_not_stored() {
+    use std::io::{Read, Write};
+    let mut gateways = gateways_with("full", true);
+    let device = gateways.device.port.clone();
+    gateways.restart_hub_with(Some(8));
+    let mut client = raw(&device, &[]);
+    let mut acknowledged = Vec::new();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for number in 1..=20_u8 {
+        // A kilobyte each: the fifth cannot be written any more.
+        let message = [&[0x33, 0x85, 8, 0, 1, number, 0, number][..], &[b'x'; 1_024]].concat();
+        client.write_all(&message).unwrap();
+        let mut answer = [0; 4];
+        if client.read_exact(&mut answer).is_err() {
+            break;
+        }
+        acknowledged.push(answer[3]);
+    }
+    assert!((1..20).contains(&acknowledged.len()), "{acknowledged:?}");
+    // The device's gateway would send the last one again.
+    drop(client);
+    gateways.device.process.kill().unwrap();
+    gateways.restart_hub_with(None);
+    let subscribe = [0x82, 6, 0, 1, 0, 1, b'#', 0];
+    let mut client = raw(&gateways.hub.port, &[&subscribe]);
+    assert_eq!(next(&mut client), [0x90, 3, 0, 1, 0]);
+    for number in acknowledged {
+        assert_eq!(next::<1_030>(&mut client)[5], number);
+    }
 }
 
 /// What no client sends: the gateway says why it ends the connection, and goes on.

@@ -1,10 +1,13 @@
 //! The gateway of the hub: the broker of all clients. It has subscriptions of devices, retained
 //! messages, and wills of devices that fall silent. No I/O and no clock.
 
+mod retained;
+
 use crate::clients::{Action, Clients};
-use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
+use crate::gateway::{Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
+use crate::storage::Change;
 use crate::topic;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -13,9 +16,6 @@ use std::time::Duration;
 const TOGETHER: Duration = Duration::from_secs(10);
 /// Maximum number of messages that wait for a device.
 const MAX_LANE: usize = 10_000;
-/// Maximum number of retained messages.
-const MAX_RETAINED: usize = 100_000;
-
 /// What the hub knows of a device.
 #[derive(Default)]
 struct Known {
@@ -63,6 +63,10 @@ pub struct Hub {
     devices: Vec<Known>,
     topics: HashMap<String, Topic>,
     retained: BTreeMap<String, Message>,
+    /// Size of all retained messages, in bytes.
+    retained_size: usize,
+    /// Changes of retained messages, if they are to be stored.
+    changes: Option<Vec<Change>>,
 }
 
 impl Hub {
@@ -76,6 +80,8 @@ impl Hub {
             devices: (0..devices).map(|_| Known::default()).collect(),
             topics: HashMap::new(),
             retained: BTreeMap::new(),
+            retained_size: 0,
+            changes: None,
         };
         let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
         (hub, effects)
@@ -135,36 +141,11 @@ impl Hub {
         (answer, effects)
     }
 
-    /// Retained messages of a filter after a topic, and whether there are more.
-    fn retained(&self, filter: &str, after: Option<&str>) -> (Vec<Message>, bool) {
-        let (mut taken, mut size) = (Vec::new(), 0);
-        let later = |topic: &str| after.is_none_or(|after| topic > after);
-        let all = self.retained.iter();
-        let now_s = self.clients.now_s();
-        for (topic, message) in all.filter(|(topic, _)| later(topic)) {
-            if !topic::matches(filter, topic) || message.is_expired(now_s) {
-                continue;
-            }
-            size += message.size();
-            if size > BATCH && !taken.is_empty() {
-                return (taken, true);
-            }
-            taken.push(message.clone());
-        }
-        (taken, false)
-    }
-
     /// A message to all clients and devices that want it.
     fn publish(&mut self, message: Message) -> Vec<Effect> {
         let mut effects = Vec::new();
-        // An empty retained message deletes the kept one (3.3.1.3).
-        if message.retain && message.payload.is_empty() {
-            self.retained.remove(&message.topic);
-        } else if message.retain
-            && (self.retained.len() < MAX_RETAINED || self.retained.contains_key(&message.topic))
-        {
-            let kept = Message { publisher: None, ..message.clone() };
-            self.retained.insert(message.topic.clone(), kept);
+        if message.retain {
+            effects.extend(self.retain(&message));
         }
         let actions = self.clients.deliver(&message);
         effects.extend(self.act(actions));
@@ -377,6 +358,7 @@ impl Side for Hub {
         let mut effects = self.act(actions);
         let now_s = self.clients.now_s();
         self.retained.retain(|_, message| !message.is_expired(now_s));
+        self.retained_size = self.retained.values().map(Message::size).sum();
         for member in 0..self.devices.len() {
             let known = &mut self.devices[member];
             known.silent_s = known.silent_s.saturating_add(1);
@@ -392,34 +374,5 @@ impl Side for Hub {
             effects.extend(wills.flat_map(|will| self.publish(will)));
         }
         effects
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What failed before: with the maximum number of retained messages, topics kept their old ones.
-    #[test]
-    fn a_retained_message_replaces_that_of_its_topic_also_if_no_other_has_room() {
-        let (mut hub, _) = Hub::new(1, 1);
-        let retain = |topic: usize, payload: &[u8]| Message {
-            topic: format!("t/{topic}"),
-            payload: payload.into(),
-            retain: true,
-            ..Message::default()
-        };
-        let kept = |hub: &Hub, topic: usize| {
-            let (all, _) = hub.retained(&format!("t/{topic}"), None);
-            all.first().map(|message| message.payload.to_vec())
-        };
-        (0..MAX_RETAINED).for_each(|topic| drop(hub.publish(retain(topic, b"old"))));
-        hub.publish(retain(7, b"new"));
-        hub.publish(retain(MAX_RETAINED, b"one too many"));
-        assert_eq!(kept(&hub, 7), Some(b"new".to_vec()));
-        assert_eq!(kept(&hub, MAX_RETAINED), None);
-        hub.publish(retain(8, b""));
-        hub.publish(retain(MAX_RETAINED, b"with room"));
-        assert_eq!((kept(&hub, 8), kept(&hub, MAX_RETAINED)), (None, Some(b"with room".to_vec())));
     }
 }

@@ -1,0 +1,114 @@
+//! Retained messages of the hub.
+
+use super::Hub;
+use crate::gateway::{BATCH, Effect};
+use crate::message::Message;
+use crate::storage::Change;
+use crate::topic;
+use std::collections::BTreeMap;
+
+/// Maximum number of retained messages.
+const MAX_RETAINED: usize = 100_000;
+/// Maximum size of all retained messages, in bytes; then further ones are not retained.
+const MAX_SIZE: usize = 256 << 20;
+
+impl Hub {
+    /// Retained messages of a filter after a topic, and whether there are more.
+    pub(super) fn retained(&self, filter: &str, after: Option<&str>) -> (Vec<Message>, bool) {
+        let (mut taken, mut size) = (Vec::new(), 0);
+        let later = |topic: &str| after.is_none_or(|after| topic > after);
+        let all = self.retained.iter();
+        let now_s = self.clients.now_s();
+        for (topic, message) in all.filter(|(topic, _)| later(topic)) {
+            if !topic::matches(filter, topic) || message.is_expired(now_s) {
+                continue;
+            }
+            size += message.size();
+            if size > BATCH && !taken.is_empty() {
+                return (taken, true);
+            }
+            taken.push(message.clone());
+        }
+        (taken, false)
+    }
+
+    /// Retained messages of a former start, with the time that is left of each; changes are to be stored.
+    pub fn restore(&mut self, retained: BTreeMap<String, Message>) {
+        self.retained_size = retained.values().map(Message::size).sum();
+        let now_s = self.clients.now_s();
+        let arrived = |(topic, message): (String, Message)| (topic, message.arrived(now_s));
+        self.retained = retained.into_iter().map(arrived).collect();
+        self.changes = Some(Vec::new());
+    }
+
+    /// Changes since the last call, to be stored before the effects that came with them.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// All retained messages, with the time that is left of each.
+    pub fn all_retained(&self) -> BTreeMap<String, Message> {
+        let now_s = self.clients.now_s();
+        let leaving = |(topic, own): (&String, &Message)| (topic.clone(), own.leaving(now_s));
+        self.retained.iter().map(leaving).collect()
+    }
+
+    /// Keeps a message for later subscribers, if there is room.
+    pub(super) fn retain(&mut self, message: &Message) -> Vec<Effect> {
+        let topic = &message.topic;
+        let before = self.retained.get(topic).map_or(0, Message::size);
+        let is_known = before > 0;
+        // An empty retained message deletes the kept one (3.3.1.3).
+        let kept = match message.payload.is_empty() {
+            true => None,
+            false => Some(Message { publisher: None, ..message.clone() }),
+        };
+        let size = self.retained_size - before + kept.as_ref().map_or(0, Message::size);
+        if kept.is_some() && (self.retained.len() >= MAX_RETAINED && !is_known || size > MAX_SIZE) {
+            let text = format!("a message of {topic} is not retained: there is no room");
+            return vec![Effect::Log(text)];
+        }
+        if kept.is_none() && !is_known {
+            return Vec::new();
+        }
+        self.retained_size = size;
+        if let Some(changes) = &mut self.changes {
+            let message = kept.as_ref().map(|kept| kept.leaving(self.clients.now_s()));
+            changes.push(Change { topic: topic.clone(), message });
+        }
+        match kept {
+            Some(kept) => drop(self.retained.insert(topic.clone(), kept)),
+            None => drop(self.retained.remove(topic)),
+        }
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: with the maximum number of retained messages, topics kept their old ones.
+    #[test]
+    fn a_retained_message_replaces_that_of_its_topic_also_if_no_other_has_room() {
+        let (mut hub, _) = Hub::new(1, 1);
+        let retain = |topic: usize, payload: &[u8]| Message {
+            topic: format!("t/{topic}"),
+            payload: payload.into(),
+            retain: true,
+            ..Message::default()
+        };
+        let kept = |hub: &Hub, topic: usize| {
+            let (all, _) = hub.retained(&format!("t/{topic}"), None);
+            all.first().map(|message| message.payload.to_vec())
+        };
+        (0..MAX_RETAINED).for_each(|topic| drop(hub.publish(retain(topic, b"old"))));
+        hub.publish(retain(7, b"new"));
+        hub.publish(retain(MAX_RETAINED, b"one too many"));
+        assert_eq!(kept(&hub, 7), Some(b"new".to_vec()));
+        assert_eq!(kept(&hub, MAX_RETAINED), None);
+        hub.publish(retain(8, b""));
+        hub.publish(retain(MAX_RETAINED, b"with room"));
+        assert_eq!((kept(&hub, 8), kept(&hub, MAX_RETAINED)), (None, Some(b"with room".to_vec())));
+    }
+}

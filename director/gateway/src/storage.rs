@@ -1,0 +1,232 @@
+//! Retained messages in a folder: a log of changes, each with a checksum, which is written and synced
+//! before the change counts. A log that has grown is written anew and replaces the former one.
+
+use crate::message::Message;
+use crate::message::{read_stored, write_stored};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The log in the folder, and the one that is to replace it.
+const LOG: &str = "retained.log";
+const NEXT: &str = "retained.next";
+/// A log of this length is written anew if less than half of it is still valid, in bytes.
+const LARGE: u64 = 1 << 20;
+/// Length and checksum of a record, in bytes.
+const HEAD: usize = 8;
+
+/// A retained message that has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its topic.
+    pub topic: String,
+    /// The message, with the time that is left of it; `None` if it is removed.
+    pub message: Option<Message>,
+}
+
+/// A folder for retained messages, which one gateway has at a time.
+#[derive(Debug)]
+pub struct Storage {
+    folder: PathBuf,
+    log: File,
+    /// Length of the log, and how much of it the last compaction wrote, in bytes.
+    length: u64,
+    compacted: u64,
+}
+
+impl Storage {
+    /// Opens a folder, which is made if it does not exist; returns its messages too, with the time that
+    /// is left of each.
+    ///
+    /// # Errors
+    /// If the folder cannot be used, or another gateway has it.
+    pub fn open(folder: &Path) -> io::Result<(Self, BTreeMap<String, Message>)> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(LOG);
+        let mut log = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+        lock(&log)?;
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes)?;
+        let (messages, valid) = read_log(&bytes, unix_s());
+        // What follows was not synced when the gateway or its machine stopped: it never counted.
+        log.set_len(valid as u64)?;
+        let (folder, length) = (folder.to_owned(), valid as u64);
+        let mut storage = Self { folder, log, length, compacted: 0 };
+        storage.compact(&messages)?;
+        Ok((storage, messages))
+    }
+
+    /// Writes and syncs changes.
+    ///
+    /// # Errors
+    /// If the disk is full or fails: the changes must not count.
+    pub fn write(&mut self, changes: &[Change]) -> io::Result<()> {
+        let now_s = unix_s();
+        let bytes: Vec<u8> = changes.iter().flat_map(|change| record(change, now_s)).collect();
+        self.log.write_all(&bytes)?;
+        self.log.sync_data()?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Whether most of the log may be void.
+    pub fn is_large(&self) -> bool {
+        self.length > LARGE.max(2 * self.compacted)
+    }
+
+    /// Writes the log anew with these messages only.
+    ///
+    /// # Errors
+    /// If the disk is full or fails: the former log stays.
+    pub fn compact(&mut self, messages: &BTreeMap<String, Message>) -> io::Result<()> {
+        let now_s = unix_s();
+        let path = self.folder.join(NEXT);
+        let options = OpenOptions::new().write(true).create(true).truncate(true).clone();
+        let mut next = options.open(&path)?;
+        let mut length = 0;
+        for (topic, message) in messages {
+            let change = Change { topic: topic.clone(), message: Some(message.clone()) };
+            let bytes = record(&change, now_s);
+            next.write_all(&bytes)?;
+            length += bytes.len() as u64;
+        }
+        next.sync_all()?;
+        // Before it has the name, so that no other gateway can take it in between.
+        lock(&next)?;
+        std::fs::rename(&path, self.folder.join(LOG))?;
+        File::open(&self.folder)?.sync_all()?;
+        // Its end is where the next record goes: it was written from its start.
+        (self.log, self.length, self.compacted) = (next, length, length);
+        Ok(())
+    }
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    file.try_lock().map_err(|_| io::Error::other("another gateway uses this folder"))
+}
+
+/// Seconds since 1970: lifetimes go on while the gateway does not run.
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The bytes of a change: length, checksum, time, topic, message.
+fn record(change: &Change, now_s: u64) -> Vec<u8> {
+    let body = write_stored(now_s, &change.topic, change.message.as_ref());
+    let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
+    bytes.extend(crc32fast::hash(&body).to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// The messages of a log at this time, and the length of its valid part.
+fn read_log(bytes: &[u8], now_s: u64) -> (BTreeMap<String, Message>, usize) {
+    let (mut messages, mut at) = (BTreeMap::new(), 0);
+    while let Some((head, rest)) = bytes[at..].split_first_chunk::<HEAD>() {
+        let [a, b, c, d, checksum @ ..] = *head;
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        let Some(body) = rest.get(..length) else { break };
+        if crc32fast::hash(body) != u32::from_be_bytes(checksum) {
+            break;
+        }
+        let Some((written_s, topic, message)) = read_stored(body) else { break };
+        at += HEAD + length;
+        let waited_s = now_s.saturating_sub(written_s);
+        match message.filter(|message| !message.is_expired(waited_s)) {
+            Some(message) => drop(messages.insert(topic, message.leaving(waited_s))),
+            None => drop(messages.remove(&topic)),
+        }
+    }
+    (messages, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("gateway-storage-{name}-{}", std::process::id()))
+    }
+
+    fn change(topic: &str, payload: &str, until_s: Option<u64>) -> Change {
+        let (topic, payload) = (topic.to_owned(), payload.as_bytes().into());
+        let message = Message { topic: topic.clone(), payload, until_s, ..Message::default() };
+        Change { topic, message: Some(message) }
+    }
+
+    fn payloads(messages: &BTreeMap<String, Message>) -> Vec<String> {
+        let text = |message: &Message| String::from_utf8_lossy(&message.payload).into_owned();
+        messages.values().map(text).collect()
+    }
+
+    #[test]
+    fn messages_are_there_again_and_a_log_does_not_grow_for_ever() {
+        let folder = folder("again");
+        let (mut storage, messages) = Storage::open(&folder).unwrap();
+        assert!(messages.is_empty());
+        let removed = Change { topic: "b".to_owned(), message: None };
+        let all = [change("a", "1", None), change("b", "2", None), change("a", "3", None), removed];
+        storage.write(&all).unwrap();
+        // A second gateway must not write to the same log.
+        let error = Storage::open(&folder).unwrap_err();
+        assert!(error.to_string().contains("another gateway"), "{error}");
+        drop(storage);
+        let (mut storage, messages) = Storage::open(&folder).unwrap();
+        assert_eq!(payloads(&messages), ["3"]);
+        let long = "x".repeat(100_000);
+        for _ in 0..40 {
+            storage.write(&[change("a", &long, None)]).unwrap();
+            if storage.is_large() {
+                let Some(last) = change("a", &long, None).message else { panic!() };
+                storage.compact(&BTreeMap::from([("a".to_owned(), last)])).unwrap();
+                // The new log is locked as well.
+                assert!(Storage::open(&folder).is_err());
+            }
+        }
+        assert!(std::fs::metadata(folder.join(LOG)).unwrap().len() < 2 * LARGE);
+        // What is written after a compaction is not lost.
+        storage.write(&[change("c", "4", None)]).unwrap();
+        drop(storage);
+        let (_, messages) = Storage::open(&folder).unwrap();
+        assert_eq!(payloads(&messages), [long, "4".to_owned()]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn lifetimes_go_on_while_the_gateway_does_not_run() {
+        let log = [
+            record(&change("short", "1", Some(5)), 1_000),
+            record(&change("long", "2", Some(60)), 1_000),
+        ];
+        let (messages, _) = read_log(&log.concat(), 1_010);
+        assert_eq!(payloads(&messages), ["2"]);
+        assert_eq!(messages["long"].until_s, Some(50));
+    }
+
+    proptest! {
+        /// Wherever a log ends or is damaged, the records before are read, and nothing else.
+        #[test]
+        fn a_damaged_end_is_dropped(at: prop::sample::Index, bit in 0..8, cut: bool) {
+            let parts = [("a", "1"), ("b", "2"), ("c", "3")]
+                .map(|(topic, payload)| record(&change(topic, payload, None), 1));
+            let mut log = parts.concat();
+            let at = at.index(log.len());
+            if cut {
+                log.truncate(at);
+            } else {
+                log[at] ^= 1_u8 << bit;
+            }
+            let whole = parts.iter().scan(0, |end, part| {
+                *end += part.len();
+                Some(*end)
+            });
+            let whole = whole.filter(|end| *end <= at).count();
+            let (messages, valid) = read_log(&log, 1);
+            prop_assert_eq!(payloads(&messages), ["1", "2", "3"][..whole].to_vec());
+            prop_assert_eq!(valid, parts[..whole].concat().len());
+        }
+    }
+}
