@@ -1,6 +1,7 @@
 //! The clients of one gateway: their sessions, levels of delivery and wills. No I/O and no clock:
 //! packets in, packets and [`Action`]s out.
 
+use crate::budget::{Outflow, Room};
 use crate::message::Message;
 use crate::packet::{Connect, Packet};
 use crate::session::{Origin, Session};
@@ -35,6 +36,8 @@ pub struct Clients {
     names: HashMap<u64, String>,
     /// Number of sessions so far.
     count: u64,
+    /// Memory for messages of QoS 1 and 2 to all clients.
+    outflow: Outflow,
 }
 
 impl Clients {
@@ -140,12 +143,14 @@ impl Clients {
         self.sessions.iter().filter_map(will).collect()
     }
 
-    /// A packet of a client.
-    pub fn receive(&mut self, connection: u64, packet: Packet) -> Vec<Action> {
+    /// A packet of a client, and the room of its message.
+    pub fn receive(&mut self, connection: u64, packet: Packet, room: Room) -> Vec<Action> {
         let Some(name) = self.names.get(&connection) else { return Vec::new() };
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
-        let origin =
-            |session: &Session, id| Origin { client: name.clone(), session: session.number, id };
+        let origin = |session: &Session, id| {
+            let (client, room) = (name.clone(), room.clone());
+            Origin { client, session: session.number, id, room }
+        };
         let send = |packet| Action::Send(connection, packet);
         match packet {
             Packet::Publish { id, message, .. } => match message.qos {
@@ -252,12 +257,15 @@ impl Clients {
 
     /// Retained messages for a new subscription.
     pub fn retained(&mut self, origin: &Origin, filter: &str, all: Vec<Message>) -> Vec<Action> {
+        let outflow = self.outflow.clone();
         let Some(session) = self.session(origin) else { return Vec::new() };
         let Some(granted) = session.filters.get(filter).copied() else { return Vec::new() };
         let (connection, mut packets) = (session.connection, Vec::new());
         for message in all {
             let qos = message.qos.min(granted);
-            packets.extend(session.send(Message { qos, retain: true, ..message }));
+            let payload = outflow.hold(message.payload.len());
+            let message = Message { qos, retain: true, ..message };
+            packets.extend(session.send(message, payload.as_ref(), &outflow));
         }
         let send = |packet| Some(Action::Send(connection?, packet));
         packets.into_iter().filter_map(send).collect()
@@ -268,19 +276,83 @@ impl Clients {
         self.sessions.get_mut(&origin.client).filter(|own| own.number == origin.session)
     }
 
+    /// What to report about messages of QoS 1 and 2 that were dropped since the last call.
+    pub fn report(&self) -> Option<String> {
+        let dropped = self.outflow.dropped();
+        (dropped > 0).then(|| {
+            format!(
+                "{dropped} messages of QoS 1 or 2 to clients were dropped: their clients do not acknowledge \
+                 earlier ones. Of these at most 1000 wait for a client, and 64 MiB for all; now {} MiB do",
+                self.outflow.used() >> 20
+            )
+        })
+    }
+
     /// A message for all clients that want it.
     pub fn deliver(&mut self, message: &Message) -> Vec<Action> {
         let mut actions = Vec::new();
+        // Once for all sessions, which share it.
+        let payload = self.outflow.hold(message.payload.len());
         for session in self.sessions.values_mut() {
             let requested = session.filters.iter();
             let requested = requested.filter(|(filter, _)| topic::matches(filter, &message.topic));
             let Some(granted) = requested.map(|(_, qos)| *qos).max() else { continue };
             let qos = message.qos.min(granted);
             // Only a new subscription gets messages with the flag (3.3.1.3).
-            let packet = session.send(Message { qos, retain: false, ..message.clone() });
+            let message = Message { qos, retain: false, ..message.clone() };
+            let packet = session.send(message, payload.as_ref(), &self.outflow);
             let packet = session.connection.zip(packet);
             actions.extend(packet.map(|(to, packet)| Action::Send(to, packet)));
         }
         actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> Connect {
+        Connect { level: 4, client: name.to_owned(), clean: false, keep_alive: 0, will: None }
+    }
+
+    fn message(bytes: usize) -> Message {
+        Message { topic: "t".to_owned(), payload: vec![0; bytes].into(), qos: 1, retain: false }
+    }
+
+    /// What failed before: the number was limited for each client only, so that a few clients that
+    /// stay away filled the memory.
+    #[test]
+    fn messages_to_all_clients_are_limited_in_bytes() {
+        let mut clients = Clients { outflow: Outflow::of(100_000), ..Clients::default() };
+        for (connection, name) in (0..).zip(["a", "b", "c"]) {
+            clients.connect(connection, client(name));
+            let filters = vec![("t".to_owned(), 1)];
+            let subscribe = Packet::Subscribe { id: 1, filters };
+            clients.receive(connection, subscribe, Room::default());
+            clients.close(connection, true);
+        }
+        // Three clients share a payload.
+        assert!(clients.deliver(&message(90_000)).is_empty(), "all are away");
+        assert!((90_000..100_000).contains(&clients.outflow.used()));
+        assert_eq!(clients.report(), None);
+        clients.deliver(&message(50_000));
+        let report = clients.report().unwrap();
+        assert!(report.starts_with("3 messages") && clients.report().is_none(), "{report}");
+        // QoS 0 is not kept, so that it needs no room.
+        clients.deliver(&Message { qos: 0, ..message(50_000) });
+        assert_eq!(clients.report(), None);
+        // What all have acknowledged makes room.
+        for (connection, name) in (3..).zip(["a", "b", "c"]) {
+            let sent = clients.connect(connection, client(name));
+            let id = sent.iter().find_map(|action| match action {
+                Action::Send(_, Packet::Publish { id, .. }) => Some(*id),
+                _ => None,
+            });
+            clients.receive(connection, Packet::PubAck(id.unwrap()), Room::default());
+        }
+        assert_eq!(clients.outflow.used(), 0);
+        let sent = clients.deliver(&message(50_000));
+        assert_eq!((sent.len(), clients.report()), (3, None));
     }
 }

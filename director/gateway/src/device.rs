@@ -1,6 +1,7 @@
 //! The gateway of a device: clients publish to the hub, which has subscriptions and retained
 //! messages. No I/O and no clock.
 
+use crate::budget::OVERHEAD;
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
@@ -11,8 +12,6 @@ use std::collections::{HashMap, VecDeque};
 const MAX_WAITING: usize = 1_000;
 /// Maximum size of all messages of QoS 0 that wait or are on their way, in bytes; then further ones are dropped.
 const MAX_UNSURE: usize = 64 << 20;
-/// Bytes of a message in memory in addition to its size, with its topic's lane.
-const OVERHEAD: usize = 256;
 
 /// What is to be sent to the hub.
 enum Job {
@@ -287,10 +286,11 @@ impl Side for Device {
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
         // Without wills the hub does nothing when the device is silent, so it need not report.
-        match due && !self.clients.wills().is_empty() {
-            true => self.push(Lane::Alive, Job::Frame(Up::Alive)),
-            false => Vec::new(),
+        let mut effects: Vec<_> = self.clients.report().map(Effect::Log).into_iter().collect();
+        if due && !self.clients.wills().is_empty() {
+            effects.extend(self.push(Lane::Alive, Job::Frame(Up::Alive)));
         }
+        effects
     }
 }
 

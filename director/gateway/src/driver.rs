@@ -38,7 +38,12 @@ impl Driver {
         tokio::select! {
             Some(event) = self.server.next() => receive(side, event),
             Some((lane, how)) = self.ended.recv() => side.ended(lane, how),
-            _ = self.ticks.tick() => side.tick(),
+            _ = self.ticks.tick() => {
+                if let Some(text) = self.server.report() {
+                    eprintln!("director-gateway: {text}");
+                }
+                side.tick()
+            }
         }
     }
 
@@ -84,12 +89,14 @@ fn receive(side: &mut impl Side, event: Event) -> Vec<Effect> {
     let actions = match event {
         Event::Opened(connection, connect, _) => side.clients().connect(connection, connect),
         // A second CONNECT is an error (3.1).
-        Event::Received(connection, Packet::Connect(_)) | Event::Closed(connection) => {
+        Event::Received(connection, Packet::Connect(_), _) | Event::Closed(connection) => {
             let mut actions = vec![crate::clients::Action::Close(connection)];
             actions.extend(side.clients().close(connection, false));
             actions
         }
-        Event::Received(connection, packet) => side.clients().receive(connection, packet),
+        Event::Received(connection, packet, room) => {
+            side.clients().receive(connection, packet, room)
+        }
     };
     side.act(actions)
 }

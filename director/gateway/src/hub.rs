@@ -359,7 +359,7 @@ impl Side for Hub {
     }
 
     fn tick(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
+        let mut effects: Vec<_> = self.clients.report().map(Effect::Log).into_iter().collect();
         for member in 0..self.devices.len() {
             let known = &mut self.devices[member];
             known.silent_s = known.silent_s.saturating_add(1);

@@ -2,6 +2,7 @@
 //! on their machines, unmodified MQTT 3.1.1 clients, and exchange messages by a session of the
 //! director. `docs/director-gateway.md` describes what is guaranteed.
 
+mod budget;
 mod clients;
 mod device;
 mod driver;
@@ -13,6 +14,7 @@ mod server;
 mod session;
 mod topic;
 
+pub use budget::Room;
 pub use clients::{Action, Clients};
 pub use device::Device;
 pub use driver::{run_device, run_hub};

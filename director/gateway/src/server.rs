@@ -1,5 +1,6 @@
 //! The MQTT port: connections of clients.
 
+use crate::budget::{Inflow, Room};
 use crate::packet::{Connect, MAX_PACKET, Packet};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -27,8 +28,8 @@ const READ: usize = 4_096;
 pub enum Event {
     /// A client has connected; its packets go here.
     Opened(u64, Connect, mpsc::Sender<Packet>),
-    /// It has sent a packet.
-    Received(u64, Packet),
+    /// It has sent a packet, with the room of a message of QoS 1 or 2.
+    Received(u64, Packet, Room),
     /// The connection is over.
     Closed(u64),
 }
@@ -37,14 +38,31 @@ pub enum Event {
 pub struct Server {
     events: mpsc::Receiver<Event>,
     connections: HashMap<u64, mpsc::Sender<Packet>>,
+    /// Memory for messages of QoS 1 and 2 of all clients.
+    inflow: Inflow,
+    /// Whether the last report said that it is full.
+    is_full: bool,
 }
 
 impl Server {
     /// Serves clients of this port.
     pub fn new(listener: TcpListener) -> Self {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
-        tokio::spawn(accept(listener, sender));
-        Self { events, connections: HashMap::new() }
+        let inflow = Inflow::default();
+        tokio::spawn(accept(listener, sender, inflow.clone()));
+        Self { events, connections: HashMap::new(), inflow, is_full: false }
+    }
+
+    /// What to report, once each time that the memory for messages of clients gets full.
+    pub fn report(&mut self) -> Option<String> {
+        let was_full = std::mem::replace(&mut self.is_full, self.inflow.is_full());
+        (self.is_full && !was_full).then(|| {
+            format!(
+                "clients that publish with QoS 1 or 2 have to wait: {} MiB of their messages are not \
+                 delivered",
+                self.inflow.used() >> 20
+            )
+        })
     }
 
     /// The next event.
@@ -76,7 +94,7 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
+async fn accept(listener: TcpListener, events: mpsc::Sender<Event>, inflow: Inflow) {
     for number in 1.. {
         let Ok((stream, _)) = listener.accept().await else {
             // Too many open files: others may close some.
@@ -84,10 +102,10 @@ async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let events = events.clone();
+        let (events, inflow) = (events.clone(), inflow.clone());
         tokio::spawn(async move {
             // The gateway learns why by the end of the connection.
-            let _ = serve(stream, number, &events).await;
+            let _ = serve(stream, number, &events, &inflow).await;
             let _ = events.send(Event::Closed(number)).await;
         });
     }
@@ -118,7 +136,12 @@ impl Packets {
     }
 }
 
-async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    number: u64,
+    events: &mpsc::Sender<Event>,
+    inflow: &Inflow,
+) -> io::Result<()> {
     let (read, write) = stream.into_split();
     let mut packets = Packets { stream: read, buffer: Vec::new() };
     let first = timeout(FIRST, packets.next()).await??;
@@ -136,12 +159,18 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     let reader = async {
         loop {
             let packet = timeout(silence, packets.next()).await??;
-            match &packet {
-                Packet::Publish { id, message, .. } if message.qos > 0 => open.begin(*id).await,
-                Packet::Subscribe { id, .. } => open.begin(*id).await,
-                _ => {}
-            }
-            events.send(Event::Received(number, packet)).await.map_err(|_| gone())?;
+            let room = match &packet {
+                Packet::Publish { id, message, .. } if message.qos > 0 => {
+                    open.begin(*id).await;
+                    inflow.take(message.size()).await
+                }
+                Packet::Subscribe { id, .. } => {
+                    open.begin(*id).await;
+                    Room::default()
+                }
+                _ => Room::default(),
+            };
+            events.send(Event::Received(number, packet, room)).await.map_err(|_| gone())?;
         }
     };
     tokio::select! {
@@ -213,6 +242,8 @@ async fn write_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{MOST, OVERHEAD};
+    use crate::message::Message;
 
     #[test]
     fn a_message_that_is_sent_again_takes_no_second_place() {
@@ -232,6 +263,56 @@ mod tests {
             }
             open.begin(7).await;
             assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
+        });
+    }
+
+    /// What failed before: each connection could have 256 MB of messages on their way.
+    #[test]
+    fn messages_of_all_connections_are_limited_in_bytes() {
+        const BYTES: usize = 200_000;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut server = Server::new(listener);
+            let message = |bytes: usize| Message {
+                topic: "t".to_owned(),
+                payload: vec![0; bytes].into(),
+                qos: 1,
+                retain: false,
+            };
+            for name in ["a", "b"] {
+                let client = name.to_owned();
+                let connect = Connect { level: 4, client, clean: true, keep_alive: 0, will: None };
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(&Packet::Connect(connect).encode()).await.unwrap();
+                tokio::spawn(async move {
+                    for id in 1..=250 {
+                        let packet =
+                            Packet::Publish { duplicate: false, id, message: message(BYTES) };
+                        stream.write_all(&packet.encode()).await.unwrap();
+                    }
+                    std::future::pending::<()>().await;
+                });
+            }
+            let mut rooms = Vec::new();
+            let fit = MOST / (message(BYTES).size() + OVERHEAD);
+            while rooms.len() < fit {
+                if let Some(Event::Received(_, _, room)) = server.next().await {
+                    rooms.push(room);
+                }
+            }
+            assert_eq!(server.report().map(|text| text.contains("have to wait")), Some(true));
+            assert_eq!(server.report(), None, "reported once");
+            let further = timeout(Duration::from_millis(300), server.next()).await;
+            assert!(further.is_err(), "{further:?}");
+            // Delivered messages make room for the others.
+            rooms.clear();
+            let mut rest = 500 - fit;
+            while rest > 0 {
+                rest -= usize::from(matches!(server.next().await, Some(Event::Received(..))));
+            }
+            assert_eq!((server.inflow.used(), server.report()), (0, None));
         });
     }
 }

@@ -1,9 +1,11 @@
 //! The session of one client (MQTT 3.1.1, section 3.1.2.4).
 
+use crate::budget::{Held, OVERHEAD, Outflow, Room};
 use crate::message::Message;
 use crate::packet::Packet;
 use crate::topic;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 
 /// Maximum number of messages to a client without its acknowledgement.
 const WINDOW: usize = 64;
@@ -21,12 +23,21 @@ pub struct Origin {
     pub session: u64,
     /// The number of the packet.
     pub id: u16,
+    /// The room of its message.
+    pub room: Room,
 }
 
 /// A message to the client that is not finished.
 enum Sent {
-    Published(Message),
+    Published(Stored),
     Released,
+}
+
+/// A message with the memory that it is counted for.
+struct Stored {
+    message: Message,
+    /// Of its payload, which other sessions may share, and of the rest.
+    _held: [Arc<Held>; 2],
 }
 
 /// Answers to the filters of a SUBSCRIBE.
@@ -54,7 +65,7 @@ pub struct Session {
     grants: Vec<Grants>,
     last: u16,
     in_flight: VecDeque<(u16, Sent)>,
-    queue: VecDeque<Message>,
+    queue: VecDeque<Stored>,
 }
 
 impl Session {
@@ -79,7 +90,7 @@ impl Session {
     pub fn resume(&mut self) -> Vec<Packet> {
         self.grants.clear();
         let again = |(id, sent): &(u16, Sent)| match sent {
-            Sent::Published(message) => {
+            Sent::Published(Stored { message, .. }) => {
                 Packet::Publish { duplicate: true, id: *id, message: message.clone() }
             }
             Sent::Released => Packet::PubRel(*id),
@@ -89,14 +100,24 @@ impl Session {
         packets
     }
 
-    /// A message for the client; the packet to send now, if any.
-    pub fn send(&mut self, message: Message) -> Option<Packet> {
+    /// A message for the client; the packet to send now, if any. `payload` is counted in `outflow`; `None`
+    /// if it has no room there.
+    pub fn send(
+        &mut self,
+        message: Message,
+        payload: Option<&Arc<Held>>,
+        outflow: &Outflow,
+    ) -> Option<Packet> {
         if message.qos == 0 {
             // A client that is not connected misses it (QoS 0 promises nothing).
             return Some(Packet::Publish { duplicate: false, id: 0, message });
         }
-        if self.queue.len() < MAX_QUEUE {
-            self.queue.push_back(message);
+        let own = outflow.hold(message.topic.len() + OVERHEAD);
+        match payload.cloned().zip(own).filter(|_| self.queue.len() < MAX_QUEUE) {
+            Some((payload, own)) => {
+                self.queue.push_back(Stored { message, _held: [payload, own] });
+            }
+            None => outflow.drop_one(),
         }
         self.fill().pop()
     }
@@ -106,11 +127,11 @@ impl Session {
         let mut packets = Vec::new();
         while self.connection.is_some()
             && self.in_flight.len() < WINDOW
-            && let Some(message) = self.queue.pop_front()
+            && let Some(stored) = self.queue.pop_front()
         {
-            let id = self.free();
-            packets.push(Packet::Publish { duplicate: false, id, message: message.clone() });
-            self.in_flight.push_back((id, Sent::Published(message)));
+            let (id, message) = (self.free(), stored.message.clone());
+            packets.push(Packet::Publish { duplicate: false, id, message });
+            self.in_flight.push_back((id, Sent::Published(stored)));
         }
         packets
     }

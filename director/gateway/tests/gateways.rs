@@ -2,7 +2,7 @@
 //! a confirmation: levels of delivery, order, retained messages, wills, restarts.
 
 use director_gateway::{
-    Connect, Device, Effect, Ended, Hub, LIFETIME, Lane, Message, Packet, Side,
+    Connect, Device, Effect, Ended, Hub, LIFETIME, Lane, Message, Packet, Room, Side,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -131,7 +131,9 @@ impl World {
         };
         let actions = match input {
             Input::Connect(connection, connect) => clients.connect(connection, connect),
-            Input::Packet(connection, packet) => clients.receive(connection, packet),
+            Input::Packet(connection, packet) => {
+                clients.receive(connection, packet, Room::default())
+            }
             Input::Close(connection) => clients.close(connection, false),
         };
         let effects = match at {
