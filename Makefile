@@ -112,7 +112,7 @@ lint:
 lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence director crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence director crates/thingbed/tests/interop
-	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../soak.py ../kill.py ../kill_sweeps.py ../profile_values.py ../device_rate.py ../../director/evidence/picture.py ../../director/evidence/peers_norm.py
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../soak.py ../kill.py ../kill_sweeps.py ../power_cuts.py ../profile_values.py ../device_rate.py ../../director/evidence/picture.py ../../director/evidence/peers_norm.py
 	cd director/python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
 
 $(PYTHON)/mypy: evidence/requirements.txt
@@ -151,12 +151,14 @@ map:
 	cargo run --release --locked -p bench --example adaptive -- map director/core/map.json
 	python3 director/evidence/picture.py director/core/map.json docs/pictures/map.svg
 
-# Kills sweeps at random moments, in virtual and in real time, and cuts files of a run at 1,000 random bytes.
+# Kills sweeps at random moments, in virtual and in real time, cuts files of a run at 1,000 random bytes, and makes folders that
+# power cuts could leave.
 .PHONY: evidence-journal
 evidence-journal: build
 	python3 evidence/kill_sweeps.py $(BIN) 200 virtual
 	python3 evidence/kill_sweeps.py $(BIN) 200 real
 	cargo test --locked -p thingbed --test damage -- --ignored
+	python3 evidence/power_cuts.py $(BIN) 1000 target/power-cuts 7
 
 # The MQTT validation: 350 clients, six cells; two hours. Needs mosquitto.
 evidence-mqtt: build

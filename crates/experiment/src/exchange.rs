@@ -62,13 +62,23 @@ pub struct Pair<'a> {
 }
 
 impl Exchange {
+    /// The driving nodes and the servers.
+    fn sides(&self) -> [&[String]; 2] {
+        match self.protocol.is_pull() {
+            true => [&self.sinks, &self.sources],
+            false => [&self.sources, &self.sinks],
+        }
+    }
+
+    /// Number of pairs, at least 1.
+    fn pair_count(&self) -> u64 {
+        self.sides()[0].len().max(1) as u64
+    }
+
     /// The pairs, in order.
     pub fn pairs(&self) -> Vec<Pair<'_>> {
-        let (drivers, servers) = match self.protocol.is_pull() {
-            true => (&self.sinks, &self.sources),
-            false => (&self.sources, &self.sinks),
-        };
-        let nth = |list: &'_ [String], k: usize| -> Option<usize> {
+        let [drivers, servers] = self.sides();
+        let nth = |list: &[String], k: usize| -> Option<usize> {
             (!list.is_empty()).then(|| k.min(list.len() - 1))
         };
         drivers
@@ -97,14 +107,14 @@ impl Exchange {
 
     /// Maximum number of exchanges of one pair.
     fn per_pair(&self) -> u64 {
-        let counted = self.exchanges().div_ceil((self.pairs().len() as u64).max(1));
+        let counted = self.exchanges().div_ceil(self.pair_count());
         counted.saturating_add(self.warmup)
     }
 
     /// Start of a pair's first exchange. The first exchanges of all pairs are spread evenly over
     /// one interval `every`.
     pub fn offset(&self, pair: usize) -> Span {
-        self.every / self.pairs().len().max(1) as u64 * pair as u64
+        self.every / self.pair_count() * pair as u64
     }
 
     /// Duration, if each exchange ends before the next is due.
@@ -123,8 +133,19 @@ impl Exchange {
     /// exchange is its position after the shuffle. Warm-up exchanges come first, with random sizes
     /// and higher numbers. `number` is the workload's position in the plan.
     pub fn schedule(&self, seed: u64, number: usize) -> Vec<Vec<(u64, u64)>> {
-        let once = self.sizes.iter().copied();
-        let mut all: Vec<u64> = (0..self.repetitions).flat_map(|_| once.clone()).collect();
+        let order = self.order(seed, number);
+        let of_pair = |pair: u64| {
+            let numbers = (0..).map_while(|nth| self.number(Turn { pair, nth }));
+            numbers.map(|number| (number, self.sizes[order[number as usize] as usize])).collect()
+        };
+        (0..self.pair_count()).map(of_pair).collect()
+    }
+
+    /// The size of each exchange, with warm-up, in the order of their numbers: its position in
+    /// `sizes`. See [`Exchange::schedule`].
+    pub fn order(&self, seed: u64, number: usize) -> Vec<u32> {
+        let once = 0..self.sizes.len() as u32;
+        let mut all: Vec<u32> = (0..self.repetitions).flat_map(|_| once.clone()).collect();
         // Links use stream numbers from 0 up; workloads count down from the maximum.
         let draw = Draw::new(seed, u64::MAX - number as u64, 0);
         // Fisher-Yates (Knuth, TAOCP 2, 3.4.2, algorithm P). The product may round up to `last +
@@ -133,22 +154,48 @@ impl Exchange {
             let share = draw.uniform(Purpose::Order, last as u64);
             all.swap(last, ((share * (last + 1) as f64) as usize).min(last));
         }
-        let pairs = self.pairs().len().max(1);
         // Behind the draws of the shuffle, so that warm-up does not change the order.
-        let mut next = all.len() as u64;
-        let mut warm = |_: u64| {
+        let warm_up = self.exchanges()..self.exchanges() + self.warm_up();
+        all.extend(warm_up.map(|next| {
             let share = draw.uniform(Purpose::Order, next);
-            let size = (share * self.sizes.len() as f64) as usize;
-            next += 1;
-            (next - 1, self.sizes[size.min(self.sizes.len() - 1)])
-        };
-        let mut dealt: Vec<Vec<_>> =
-            (0..pairs).map(|_| (0..self.warmup).map(&mut warm).collect()).collect();
-        for (place, size) in all.into_iter().enumerate() {
-            dealt[place % pairs].push((place as u64, size));
-        }
-        dealt
+            ((share * self.sizes.len() as f64) as usize).min(self.sizes.len() - 1) as u32
+        }));
+        all
     }
+
+    /// Number of warm-up exchanges of all pairs.
+    fn warm_up(&self) -> u64 {
+        self.warmup * self.pair_count()
+    }
+
+    /// The number of a pair's exchange; `None` if it has fewer.
+    pub fn number(&self, Turn { pair, nth }: Turn) -> Option<u64> {
+        match nth.checked_sub(self.warmup) {
+            None => Some(self.exchanges() + pair * self.warmup + nth),
+            Some(nth) => {
+                let number = nth * self.pair_count() + pair;
+                (number < self.exchanges()).then_some(number)
+            }
+        }
+    }
+
+    /// Which exchange of which pair has a number, which is below that of all exchanges.
+    pub fn turn(&self, number: u64) -> Turn {
+        let pairs = self.pair_count();
+        match number.checked_sub(self.exchanges()) {
+            None => Turn { pair: number % pairs, nth: self.warmup + number / pairs },
+            Some(warm) => Turn { pair: warm / self.warmup.max(1), nth: warm % self.warmup.max(1) },
+        }
+    }
+}
+
+/// A place in the schedule of exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Position of the pair.
+    pub pair: u64,
+    /// Position of the exchange among those of its pair, from 0, with warm-up.
+    pub nth: u64,
 }
 
 #[cfg(test)]
@@ -190,6 +237,23 @@ mod tests {
         let all = exchange(3, 1, ExchangeProtocol::Coap(Coap { group: true, ..get }));
         assert_eq!(all.pairs().len(), 1);
         assert_eq!(all.pairs()[0].servers, ["m-1", "m-2", "m-3"]);
+    }
+
+    #[test]
+    fn each_number_has_one_turn() {
+        for (pairs, warmup) in [(1, 0), (2, 3), (3, 1), (4, 0), (7, 2)] {
+            let it = Exchange { warmup, ..exchange(pairs, 1, ExchangeProtocol::Tcp) };
+            for number in 0..it.all_exchanges() {
+                assert_eq!(it.number(it.turn(number)), Some(number), "{pairs} {warmup}");
+            }
+            let schedule = it.schedule(7, 0);
+            assert_eq!(schedule.iter().flatten().count() as u64, it.all_exchanges());
+            for (pair, own) in (0..).zip(&schedule) {
+                for (nth, (number, _)) in (0..).zip(own) {
+                    assert_eq!(it.turn(*number), Turn { pair, nth }, "{pairs} {warmup}");
+                }
+            }
+        }
     }
 
     #[test]

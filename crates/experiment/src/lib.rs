@@ -65,7 +65,7 @@ mod tree;
 pub use board::{Board, Radio};
 pub use destination::Destination;
 pub use disk_forecast::{DiskForecast, OUTPUT_LIMIT};
-pub use exchange::{Exchange, Pair};
+pub use exchange::{Exchange, Pair, Turn};
 pub use expect::Expect;
 pub use experiment::Experiment;
 pub use fault::{PlannedFault, PlannedFaultKind};

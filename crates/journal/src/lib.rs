@@ -7,11 +7,13 @@
 mod contents;
 mod draft;
 mod lock;
+mod nameless;
 mod space;
 mod spill;
 
 pub use contents::{Contents, Damage, Entry};
 pub use draft::{Draft, copy, sync, write};
 pub use lock::{LOCK, Lock, LockError};
+pub use nameless::nameless;
 pub use space::{FULL, Reserve, can_allocate, file_size_limit, free_space, is_full, preallocate};
 pub use spill::{Spill, Spilled};

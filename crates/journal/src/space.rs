@@ -82,7 +82,7 @@ pub fn preallocate(file: &File, bytes: u64) -> io::Result<bool> {
 /// nothing.
 #[derive(Debug)]
 pub struct Reserve {
-    _file: File,
+    file: File,
 }
 
 impl Reserve {
@@ -91,12 +91,18 @@ impl Reserve {
     /// # Errors
     /// When there is not enough space.
     pub fn take(folder: &Path, bytes: u64) -> io::Result<Self> {
-        let path = folder.join(".reserve");
-        let _ = std::fs::remove_file(&path);
-        let file = File::create_new(&path)?;
-        std::fs::remove_file(&path)?;
+        let file = crate::nameless(folder)?;
         preallocate(&file, bytes)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+
+    /// Frees the space, and waits until the file system counts it as free: btrfs does so with its next
+    /// transaction only.
+    pub fn release(self) {
+        // Frees the blocks also where the descriptor has a copy.
+        let _ = self.file.set_len(0);
+        // SAFETY: a plain system call on an open file.
+        unsafe { libc::syncfs(self.file.as_raw_fd()) };
     }
 }
 
@@ -110,12 +116,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let reserve = Reserve::take(dir.path(), 3 << 20).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        let kept = reserve._file.metadata().unwrap();
+        let kept = reserve.file.metadata().unwrap();
         assert_eq!(kept.len(), 0);
         // File systems without preallocation keep none.
         assert!(kept.blocks() * 512 >= 3 << 20 || kept.blocks() == 0, "{}", kept.blocks());
         assert!(free_space(dir.path()).unwrap() > 0);
         assert!(Reserve::take(dir.path(), 1 << 60).is_err() || kept.blocks() == 0);
+        let copy = reserve.file.try_clone().unwrap();
+        reserve.release();
+        assert_eq!(copy.metadata().unwrap().blocks(), 0);
     }
 
     #[test]

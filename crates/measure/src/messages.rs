@@ -1,7 +1,6 @@
 //! Results of messages.
 
-use crate::message::Message;
-use crate::message_table::MessageTable;
+use crate::message::{Message, MessageTable};
 use record::{Messages, Timeline, Times};
 use std::collections::HashMap;
 use std::io;

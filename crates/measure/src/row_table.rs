@@ -1,42 +1,37 @@
-//! The rows of all messages of a run, in constant memory.
+//! The rows of a table of a run, in constant memory.
 
-use crate::message::{Failed, Message};
+use crate::row_code::{Get, Put, Row, Texts};
 use std::collections::HashMap;
 use std::fs::File;
-use std::hash::Hash;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-/// Number of rows that stay in memory, 11 MB: most runs need no file.
+/// Number of rows that stay in memory, about 10 MB: most runs need no file.
 const IN_MEMORY: usize = 65_536;
 /// Number of rows that are read at once.
 const CHUNK: usize = 1_024;
-/// Bytes of a row in the file.
-const ROW: usize = 96;
-/// `None` in the file.
-const NONE: i64 = i64::MIN;
 
 /// Rows that can be changed by their index. The first ones are in memory, the others in a file
 /// without a name, which is gone with the process. Rows that a full disk does not take stay in
 /// memory.
 #[derive(Debug)]
-pub struct MessageTable {
+pub struct RowTable<R> {
     folder: PathBuf,
-    first: Vec<Message>,
+    first: Vec<R>,
     most: usize,
     /// `None` before it is needed, and if it cannot be created.
     file: Option<File>,
     /// Number of rows behind `first`.
     further: usize,
     /// Rows behind `first` that are not in the file.
-    refused: HashMap<usize, Message>,
-    names: Dictionary<Arc<str>>,
-    failures: Dictionary<Failed>,
+    refused: HashMap<usize, R>,
+    texts: Texts,
+    /// The bytes of the row that is written.
+    bytes: Vec<u8>,
 }
 
-impl MessageTable {
+impl<R: Row> RowTable<R> {
     /// An empty table, with its file in `folder`.
     pub fn new(folder: &Path) -> Self {
         Self::with_limit(folder, IN_MEMORY)
@@ -50,8 +45,8 @@ impl MessageTable {
             file: None,
             further: 0,
             refused: HashMap::new(),
-            names: Dictionary::default(),
-            failures: Dictionary::default(),
+            texts: Texts::default(),
+            bytes: Vec::new(),
         }
     }
 
@@ -66,17 +61,31 @@ impl MessageTable {
     }
 
     /// Adds a row.
-    pub fn push(&mut self, row: Message) {
+    pub fn push(&mut self, row: R) {
         if self.first.len() < self.most {
             self.first.push(row);
             return;
         }
         if self.further == 0 {
             // Without it, further rows stay in memory.
-            self.file = create(&self.folder).ok();
+            self.file = journal::nameless(&self.folder).ok();
         }
         self.put(self.further, row);
         self.further += 1;
+    }
+
+    /// The row `index`; `None` if there is no such row.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn get(&self, index: usize) -> io::Result<Option<R>> {
+        let Some(place) = index.checked_sub(self.first.len()) else {
+            return Ok(self.first.get(index).cloned());
+        };
+        if place >= self.further {
+            return Ok(None);
+        }
+        self.chunk(index, index + 1).pop().transpose()
     }
 
     /// Changes the row `index`.
@@ -86,7 +95,7 @@ impl MessageTable {
     ///
     /// # Panics
     /// If there is no such row.
-    pub fn update(&mut self, index: usize, change: impl FnOnce(&mut Message)) -> io::Result<()> {
+    pub fn update(&mut self, index: usize, change: impl FnOnce(&mut R)) -> io::Result<()> {
         if let Some(row) = self.first.get_mut(index) {
             change(row);
             return Ok(());
@@ -97,42 +106,42 @@ impl MessageTable {
             change(row);
             return Ok(());
         }
-        let mut bytes = [0; ROW];
+        let mut bytes = vec![0; R::BYTES];
         self.read(&mut bytes, place)?;
-        let mut row = self.decode(&bytes);
+        let mut row = R::get(&mut Get { bytes: &bytes, texts: &self.texts })?;
         change(&mut row);
         self.put(place, row);
         Ok(())
     }
 
     /// All rows in order, in constant memory.
-    pub fn iter(&self) -> impl Iterator<Item = io::Result<Message>> + '_ {
-        self.chunks().flat_map(|chunk| self.chunk(chunk))
+    pub fn iter(&self) -> impl Iterator<Item = io::Result<R>> + '_ {
+        self.chunks().flat_map(|from| self.chunk(from, from + CHUNK))
     }
 
     /// All rows from last to first.
-    pub fn backwards(&self) -> impl Iterator<Item = io::Result<Message>> + '_ {
-        self.chunks().rev().flat_map(|chunk| self.chunk(chunk).into_iter().rev())
+    pub fn backwards(&self) -> impl Iterator<Item = io::Result<R>> + '_ {
+        self.chunks().rev().flat_map(|from| self.chunk(from, from + CHUNK).into_iter().rev())
     }
 
     /// The first row of each chunk.
-    fn chunks(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
+    fn chunks(&self) -> impl DoubleEndedIterator<Item = usize> + use<R> {
         (0..self.len()).step_by(CHUNK)
     }
 
-    /// The rows of a chunk, or an error in place of those that cannot be read.
-    fn chunk(&self, from: usize) -> Vec<io::Result<Message>> {
-        let to = (from + CHUNK).min(self.len());
+    /// The rows from `from` to before `to`, or an error in place of those that cannot be read.
+    fn chunk(&self, from: usize, to: usize) -> Vec<io::Result<R>> {
+        let to = to.min(self.len());
         let of_first = self.first.iter().skip(from).take(to - from).cloned().map(Ok);
         let mut rows: Vec<_> = of_first.collect();
         let begin = from.max(self.first.len()) - self.first.len();
         let end = to.max(self.first.len()) - self.first.len();
-        let mut bytes = vec![0; (end - begin) * ROW];
+        let mut bytes = vec![0; (end - begin) * R::BYTES];
         let is_read = self.read(&mut bytes, begin);
-        for (place, bytes) in (begin..end).zip(bytes.as_chunks::<ROW>().0) {
+        for (place, bytes) in (begin..end).zip(bytes.chunks_exact(R::BYTES)) {
             rows.push(match (self.refused.get(&place), &is_read) {
                 (Some(row), _) => Ok(row.clone()),
-                (None, Ok(())) => Ok(self.decode(bytes)),
+                (None, Ok(())) => R::get(&mut Get { bytes, texts: &self.texts }),
                 (None, Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
             });
         }
@@ -140,12 +149,16 @@ impl MessageTable {
     }
 
     /// Stores a row behind the first ones.
-    fn put(&mut self, place: usize, row: Message) {
-        let bytes = self.encode(&row);
+    fn put(&mut self, place: usize, row: R) {
+        if self.texts.is_full() {
+            self.texts.spill_to(&self.folder);
+        }
+        self.bytes.clear();
+        row.put(&mut Put { bytes: &mut self.bytes, texts: &mut self.texts });
+        debug_assert_eq!(self.bytes.len(), R::BYTES, "fields and size of a row differ");
+        let offset = (place * R::BYTES) as u64;
         let file = self.file.as_ref();
-        let is_stored =
-            file.is_some_and(|file| file.write_all_at(&bytes, (place * ROW) as u64).is_ok());
-        if is_stored {
+        if file.is_some_and(|file| file.write_all_at(&self.bytes, offset).is_ok()) {
             // The disk may have refused an earlier version of the row.
             self.refused.remove(&place);
         } else {
@@ -157,7 +170,7 @@ impl MessageTable {
     fn read(&self, bytes: &mut [u8], place: usize) -> io::Result<()> {
         let (Some(file), mut done) = (&self.file, 0) else { return Ok(()) };
         while done < bytes.len() {
-            match file.read_at(&mut bytes[done..], (place * ROW + done) as u64) {
+            match file.read_at(&mut bytes[done..], (place * R::BYTES + done) as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -166,118 +179,22 @@ impl MessageTable {
         }
         Ok(())
     }
-
-    fn encode(&mut self, row: &Message) -> [u8; ROW] {
-        let failed = row.failed.as_ref().map_or(0, |failed| 1 + self.failures.number(failed));
-        let shorts = [
-            self.names.number(&row.interaction),
-            self.names.number(&row.sender),
-            self.names.number(&row.peer),
-            failed,
-            row.duplicates,
-            row.bytes,
-            u32::from(row.one_way),
-            u32::from(row.warmup),
-        ];
-        let times = [
-            row.message as i64,
-            row.intended_ns,
-            row.held_ns,
-            row.sent_ns.unwrap_or(NONE),
-            row.received_ns.unwrap_or(NONE),
-            row.reply_sent_ns.unwrap_or(NONE),
-            row.reply_received_ns.unwrap_or(NONE),
-            row.acknowledged_ns.unwrap_or(NONE),
-        ];
-        let mut bytes = [0; ROW];
-        // Eight numbers of 4 B, then eight of 8 B: ROW in all.
-        let (for_shorts, for_times) = bytes.split_at_mut(32);
-        for (to, short) in for_shorts.as_chunks_mut().0.iter_mut().zip(shorts) {
-            // The machine's byte order suffices, since the file never leaves this process.
-            *to = short.to_ne_bytes();
-        }
-        for (to, time) in for_times.as_chunks_mut().0.iter_mut().zip(times) {
-            *to = time.to_ne_bytes();
-        }
-        bytes
-    }
-
-    fn decode(&self, bytes: &[u8; ROW]) -> Message {
-        let (shorts, times) = bytes.split_at(32);
-        let short = |i: usize| u32::from_ne_bytes(shorts.as_chunks().0[i]);
-        let time = |i: usize| i64::from_ne_bytes(times.as_chunks().0[i]);
-        let maybe = |i: usize| Some(time(i)).filter(|ns| *ns != NONE);
-        let failed = short(3).checked_sub(1).map(|number| Box::new(self.failures.get(number)));
-        Message {
-            message: time(0) as u64,
-            interaction: self.names.get(short(0)),
-            sender: self.names.get(short(1)),
-            peer: self.names.get(short(2)),
-            intended_ns: time(1),
-            held_ns: time(2),
-            sent_ns: maybe(3),
-            received_ns: maybe(4),
-            reply_sent_ns: maybe(5),
-            reply_received_ns: maybe(6),
-            acknowledged_ns: maybe(7),
-            one_way: short(6) == 1,
-            warmup: short(7) == 1,
-            failed,
-            duplicates: short(4),
-            bytes: short(5),
-        }
-    }
 }
 
-impl Extend<Message> for MessageTable {
-    fn extend<I: IntoIterator<Item = Message>>(&mut self, rows: I) {
+impl<R: Row> Extend<R> for RowTable<R> {
+    fn extend<I: IntoIterator<Item = R>>(&mut self, rows: I) {
         rows.into_iter().for_each(|row| self.push(row));
-    }
-}
-
-/// A new file without a name in `folder`.
-fn create(folder: &Path) -> io::Result<File> {
-    let path = folder.join(".messages.rows");
-    // That of a process that was killed between the next two calls.
-    let _ = std::fs::remove_file(&path);
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
-}
-
-/// Values by number: a run has few different ones.
-#[derive(Debug)]
-struct Dictionary<T> {
-    values: Vec<T>,
-    numbers: HashMap<T, u32>,
-}
-
-impl<T> Default for Dictionary<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), numbers: HashMap::new() }
-    }
-}
-
-impl<T: Clone + Default + Eq + Hash> Dictionary<T> {
-    fn number(&mut self, value: &T) -> u32 {
-        if let Some(number) = self.numbers.get(value) {
-            return *number;
-        }
-        let number = self.values.len() as u32;
-        self.values.push(value.clone());
-        self.numbers.insert(value.clone(), number);
-        number
-    }
-
-    fn get(&self, number: u32) -> T {
-        self.values.get(number as usize).cloned().unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::event::FailureReason;
+    use crate::message::{Failed, Message};
+    use crate::{ProbeRow, ProgramValue, SectionRow};
+    use record::event::{FailureReason, Section};
+
+    type MessageTable = RowTable<Message>;
 
     /// Rows with different values in all fields.
     fn row(number: u64) -> Message {
@@ -360,5 +277,76 @@ mod tests {
         rows[1_500].bytes = 0;
         table.update(1_500, |row| row.bytes = 0).unwrap();
         assert_eq!(all(table.iter()), rows);
+    }
+
+    #[test]
+    fn any_row_is_read_as_it_was_written() {
+        fn check<R: Row + PartialEq + std::fmt::Debug>(rows: &[R]) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut table = RowTable::with_limit(dir.path(), 0);
+            table.extend(rows.iter().cloned());
+            assert_eq!(table.iter().map(Result::unwrap).collect::<Vec<_>>(), rows);
+            for (index, row) in rows.iter().enumerate() {
+                assert_eq!(table.get(index).unwrap().as_ref(), Some(row));
+            }
+            assert_eq!(table.get(rows.len()).unwrap(), None);
+        }
+        check(&(0..50).map(row).collect::<Vec<_>>());
+        let section = |number: u64| SectionRow {
+            message: number,
+            interaction: "x".into(),
+            node: format!("n-{}", number % 3).into(),
+            section: [Section::Payload, Section::Block(number as u32)][number as usize % 2],
+            payload_bytes: number as u32 * 2,
+            begin_ns: -(number as i64),
+            end_ns: number as i64 + 1,
+            out_bytes: u64::MAX - number,
+            in_bytes: number + 3,
+            out_frames: number + 4,
+            in_frames: number + 5,
+            failed: number.is_multiple_of(3),
+            answered: number.is_multiple_of(2),
+            warmup: number.is_multiple_of(5),
+        };
+        check(&(0..50).map(section).collect::<Vec<_>>());
+        let probe = |number: u32| ProbeRow {
+            probe: "p".into(),
+            node: format!("n-{}", number % 3).into(),
+            core: number % 4,
+            mode: ["busy", "sleep"][number as usize % 2].into(),
+            intended_ns: i64::from(number),
+            sent_ns: i64::from(number) + 1,
+            answered_ns: (number % 3 > 0).then_some(7),
+            deviation: f64::from(number) / 7.0,
+        };
+        check(&(0..50).map(probe).collect::<Vec<_>>());
+        let value = |number: u32| ProgramValue {
+            program: "p".into(),
+            node: format!("n-{}", number % 3).into(),
+            metric: "m".into(),
+            number: number.into(),
+            time_ns: (number % 2 > 0).then_some(-5),
+            value: f64::from(number) / 3.0,
+            unit: "ms".into(),
+        };
+        check(&(0..50).map(value).collect::<Vec<_>>());
+    }
+
+    /// A server may send a different error text each time.
+    #[test]
+    fn texts_that_all_differ_are_not_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut table = MessageTable::with_limit(dir.path(), 0);
+        let of = |number: u64| {
+            let detail = format!("error {number} of the server ä");
+            let failed = Failed { reason: FailureReason::Status, detail };
+            Message { message: number, failed: Some(Box::new(failed)), ..Message::default() }
+        };
+        table.extend((0..20_000).map(of));
+        assert!(table.texts.held() < 5_000, "{}", table.texts.held());
+        for (row, number) in table.iter().zip(0..) {
+            assert_eq!(row.unwrap(), of(number));
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a file has a name");
     }
 }

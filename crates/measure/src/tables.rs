@@ -1,8 +1,7 @@
 //! Writes the run folder's tables as Parquet.
 
 use crate::links::LinkRow;
-use crate::message::Message;
-use crate::message_table::MessageTable;
+use crate::message::{Message, MessageTable};
 use crate::tolerance::Tolerances;
 use crate::usage::UsageRow;
 use journal::Draft;
@@ -184,7 +183,7 @@ fn node_columns(rows: &[UsageRow]) -> Columns {
 }
 
 /// Writes a table in constant memory.
-fn stream<T>(
+pub(crate) fn stream<T>(
     path: &Path,
     mut rows: impl Iterator<Item = io::Result<T>>,
     columns: impl Fn(&[T]) -> Columns,

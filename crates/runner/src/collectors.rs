@@ -2,13 +2,14 @@
 
 use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::own_metrics::metrics;
+use crate::collect::{CollectError, events};
 use crate::error::Error;
 use experiment::{OTLP, Plan, Rule, STATSD, Scrape};
-use record::event::CollectorSource;
+use record::event::{Collected, CollectorSource, lines};
 use record::spec::{CollectorSpec, OtlpSpec, PageSpec, Spec, StatsdSpec};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use units::Instant;
 
 /// The collectors of a plan, with their files in `dir`. `program` implements them.
@@ -77,12 +78,19 @@ fn place(spec: &CollectorSpec, scrape: &Scrape) -> Option<usize> {
 #[derive(Debug, Default)]
 pub(crate) struct CollectedValues(BTreeMap<usize, Recorded>);
 
-/// The spec of a collector, and its record.
+/// The spec of a collector, and its record, which is read again for each metric: it may be longer
+/// than the memory.
 #[derive(Debug)]
 struct Recorded {
     spec: CollectorSpec,
-    events: Vec<record::event::Collected>,
+    node: String,
+    events: PathBuf,
+    /// Names without a metric.
+    unknown: BTreeSet<(CollectorSource, String)>,
 }
+
+/// Most names without a metric that are kept: only some are shown.
+const UNKNOWN: usize = 1_000;
 
 impl CollectedValues {
     /// Reads the records. The unfinished line of a killed collector is ignored.
@@ -93,7 +101,7 @@ impl CollectedValues {
             if all.contains_key(&job.node) {
                 continue;
             }
-            match Recorded::read(&job.files) {
+            match Recorded::read(&job.name, &job.files) {
                 Ok(recorded) => drop(all.insert(job.node, recorded)),
                 Err(why) => {
                     let path = job.files.events.display();
@@ -104,12 +112,21 @@ impl CollectedValues {
         (Self(all), failures)
     }
 
-    /// The values of a metric on a node with their times; `None` if its rule is about output.
-    pub fn values(&self, node: usize, rule: &Rule) -> Option<Vec<(Instant, f64)>> {
+    /// Passes the values of a metric on a node with their times to `take`. Returns whether its rule is
+    /// about a collector, not about output.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn values(
+        &self,
+        node: usize,
+        rule: &Rule,
+        take: &mut dyn FnMut(Instant, f64),
+    ) -> Result<bool, CollectError> {
         use CollectorSource::{Opentelemetry, Prometheus, Statsd};
         let recorded = self.0.get(&node);
         let (source, name, page) = match rule {
-            Rule::Json(_) | Rule::Match(_) => return None,
+            Rule::Json(_) | Rule::Match(_) => return Ok(false),
             Rule::Statsd(name) => (Statsd, name, None),
             Rule::Prometheus(scrape) => {
                 let page = recorded.and_then(|own| place(&own.spec, scrape));
@@ -117,29 +134,39 @@ impl CollectedValues {
             }
             Rule::Opentelemetry(text) => (Opentelemetry, text, None),
         };
-        let events = recorded.into_iter().flat_map(|own| &own.events);
-        let own = events
-            .filter(|event| event.source == source && event.page == page && event.name == *name);
-        Some(
-            own.filter_map(|event| Some((Instant::from_ns(event.time_ns), event.value?))).collect(),
-        )
+        let Some(recorded) = recorded else { return Ok(true) };
+        for event in events::<Collected>(&recorded.node, &recorded.events)? {
+            let event = event?;
+            let is_own = event.source == source && event.page == page && event.name == *name;
+            if let Some(value) = event.value.filter(|_| is_own) {
+                take(Instant::from_ns(event.time_ns), value);
+            }
+        }
+        Ok(true)
     }
 
     /// Names that a node's programs sent and no metric has, to correct a misspelt one.
     pub fn unknown(&self, node: usize, source: CollectorSource) -> impl Iterator<Item = &str> {
-        let events = self.0.get(&node).into_iter().flat_map(|own| &own.events);
-        events
-            .filter(move |event| event.value.is_none() && event.source == source)
-            .map(|event| event.name.as_str())
+        let all = self.0.get(&node).into_iter().flat_map(|own| &own.unknown);
+        all.filter(move |(of, _)| *of == source).map(|(_, name)| name.as_str())
     }
 }
 
 impl Recorded {
-    fn read(files: &Files) -> Result<Self, String> {
-        let text = |path: &Path| fs::read(path).map_err(|error| error.to_string());
-        let spec = serde_json::from_slice(&text(&files.spec)?).map_err(|why| why.to_string())?;
-        let events = record::event::read(&text(&files.events)?)?;
-        Ok(Self { spec, events })
+    /// Reads a record once, to know whether it is whole.
+    fn read(node: &str, files: &Files) -> Result<Self, String> {
+        let text = fs::read(&files.spec).map_err(|error| error.to_string())?;
+        let spec = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
+        // A collector creates its record first, so that a missing one is an error.
+        let file = File::open(&files.events).map_err(|error| error.to_string())?;
+        let mut unknown = BTreeSet::new();
+        for event in lines::<Collected>(file).map_err(|error| error.to_string())? {
+            let event = event?;
+            if event.value.is_none() && unknown.len() < UNKNOWN {
+                unknown.insert((event.source, event.name));
+            }
+        }
+        Ok(Self { spec, node: node.to_owned(), events: files.events.clone(), unknown })
     }
 }
 
@@ -168,6 +195,13 @@ mod tests {
         assert_eq!(spec.otlp.unwrap().series, ["y"]);
     }
 
+    /// The values of a metric; `None` if they are not a collector's.
+    fn values(all: &CollectedValues, node: usize, rule: &Rule) -> Option<Vec<(Instant, f64)>> {
+        let mut found = Vec::new();
+        let is_own = all.values(node, rule, &mut |at, value| found.push((at, value))).unwrap();
+        is_own.then_some(found)
+    }
+
     #[test]
     fn pages_of_two_ports_are_told_apart() {
         let scrape = |port| Scrape {
@@ -179,16 +213,14 @@ mod tests {
         let mut spec =
             CollectorSpec { statsd: None, otlp: None, pages: Vec::new(), events: "e".into() };
         [80, 81].into_iter().for_each(|port| add(&mut spec, &Rule::Prometheus(scrape(port))));
-        let event = |page, value| record::event::Collected {
-            source: CollectorSource::Prometheus,
-            name: "x".to_owned(),
-            value: Some(value),
-            page: Some(page),
-            ..Default::default()
-        };
-        let events = vec![event(0, 5.0), event(1, 1_000.0)];
-        let all = CollectedValues(BTreeMap::from([(3, Recorded { spec, events })]));
-        let found = |port| all.values(3, &Rule::Prometheus(scrape(port))).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let job = collector(dir.path(), 3);
+        fs::write(&job.files.spec, serde_json::to_vec(&spec).unwrap()).unwrap();
+        let lines = "0,prometheus,x,5,0\n0,prometheus,x,1000,1\n";
+        fs::write(&job.files.events, format!("{HEAD}{lines}")).unwrap();
+        let (all, failures) = CollectedValues::read(&[job]);
+        assert!(failures.is_empty(), "{failures:?}");
+        let found = |port| values(&all, 3, &Rule::Prometheus(scrape(port))).unwrap();
         assert_eq!(
             (found(80), found(81)),
             (vec![(Instant::START, 5.0)], vec![(Instant::START, 1_000.0)])
@@ -222,13 +254,13 @@ mod tests {
         let (found, failures) = CollectedValues::read(&all);
         let named: Vec<_> = failures.iter().filter_map(|text| text.split(':').next()).collect();
         assert_eq!(named, ["metrics of n-2", "metrics of n-3", "metrics of n-4"]);
-        let values = |node| found.values(node, &Rule::Statsd("x".to_owned())).unwrap();
+        let values_of = |node| values(&found, node, &Rule::Statsd("x".to_owned())).unwrap();
         assert_eq!(
-            (values(0), values(1)),
+            (values_of(0), values_of(1)),
             (vec![(Instant::from_ns(5), 1.5)], vec![(Instant::from_ns(5), 1.0)])
         );
-        assert!((2..6).all(|node| values(node).is_empty()));
-        assert_eq!(found.values(0, &Rule::Json("x".to_owned())), None, "that is in its output");
+        assert!((2..6).all(|node| values_of(node).is_empty()));
+        assert_eq!(values(&found, 0, &Rule::Json("x".to_owned())), None, "that is in its output");
     }
 
     /// A misspelt name is reported with those that were sent, of the same source only.

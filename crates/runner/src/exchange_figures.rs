@@ -2,124 +2,189 @@
 
 use crate::exchange::workloads;
 use crate::results::{Results, rows_of};
-use measure::{Message, SectionRow};
+use experiment::Exchange;
+use measure::{Message, OrderStatistics, SectionRow};
+use record::event::Section;
 use record::{Exchanges, SectionFigures, SizeFigures};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 
-/// The results of each exchange workload by name; `None` without any.
+/// The results of each exchange workload by name; `None` without any. Values beyond a number are in
+/// a file in `folder`.
 ///
 /// # Errors
 /// When rows cannot be read.
-pub(crate) fn exchanges(results: &Results<'_>) -> io::Result<Option<BTreeMap<String, Exchanges>>> {
+pub(crate) fn exchanges(
+    results: &Results<'_>,
+    folder: &Path,
+) -> io::Result<Option<BTreeMap<String, Exchanges>>> {
     let mut all = BTreeMap::new();
     for (_, exchange) in workloads(results.plan) {
-        // Medians need all rows of a workload at once.
-        let own = rows_of(results, &exchange.name).collect::<io::Result<Vec<_>>>()?;
-        let (warmup, rows): (Vec<&Message>, Vec<&Message>) = own.iter().partition(|m| m.warmup);
-        let mut sections: HashMap<u64, Vec<&SectionRow>> = HashMap::new();
-        for row in results.sections.iter().filter(|row| *row.interaction == *exchange.name) {
-            sections.entry(row.message).or_default().push(row);
+        let mut figures = Figures::new(exchange, folder);
+        for row in rows_of(results, &exchange.name) {
+            figures.add(&row?);
         }
-        let mut failures: BTreeMap<String, u64> = BTreeMap::new();
-        for failed in rows.iter().filter_map(|row| row.failed.as_ref()) {
-            *failures.entry(failed.reason.to_string()).or_default() += 1;
+        for row in results.sections.iter() {
+            let row = row?;
+            if *row.interaction == *exchange.name {
+                figures.add_section(&row);
+            }
         }
-        let mut sizes = BTreeMap::new();
-        for size in &exchange.sizes {
-            let own: Vec<&Message> =
-                rows.iter().copied().filter(|row| u64::from(row.bytes) == *size).collect();
-            sizes.insert(*size, of_a_size(&own, &sections));
-        }
-        let figures = Exchanges {
-            protocol: exchange.protocol.name().to_owned(),
-            exchanges: count(&rows, |row| row.sent_ns.is_some()),
-            warmup: count(&warmup, |row| row.sent_ns.is_some()),
-            failed: count(&rows, |row| row.failed.is_some()),
-            late: count(&rows, |row| row.held_ns > 0),
-            undelivered: count(&rows, |row| {
-                row.reply_received_ns.is_some() && row.received_ns.is_none()
-            }),
-            failures,
-            sizes,
-        };
-        all.insert(exchange.name.clone(), figures);
+        all.insert(exchange.name.clone(), figures.end()?);
     }
     Ok((!all.is_empty()).then_some(all))
 }
 
-fn count(rows: &[&Message], is: impl Fn(&Message) -> bool) -> u64 {
-    rows.iter().filter(|row| is(row)).count() as u64
+/// Counts of a workload, and values whose medians are wanted.
+struct Figures {
+    counts: Exchanges,
+    values: OrderStatistics<Key>,
+    /// The sections that occurred, by size.
+    sections: BTreeMap<u64, BTreeSet<Section>>,
+    /// The exchange of the last section.
+    last: Option<Sum>,
 }
 
-/// The results of the exchanges of one size: those that succeeded, and the number that did not.
-fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> SizeFigures {
-    let ms = |from: Option<i64>, to: Option<i64>| Some((to? - from?) as f64 / 1e6);
-    let times = rows.iter().filter_map(|row| ms(row.sent_ns, row.reply_received_ns)).collect();
-    let received = rows.iter().filter_map(|row| ms(row.sent_ns, row.received_ns)).collect();
-    let well = rows.iter().filter(|row| row.reply_received_ns.is_some());
-    let mut parts: Vec<&[&SectionRow]> = Vec::new();
-    let mut last = None;
-    for row in well {
-        // A one-to-many exchange has a row per receiver but counts once.
-        if last.replace(row.message) != Some(row.message) {
-            parts.extend(sections.get(&row.message).map(Vec::as_slice));
+/// Bytes of an exchange's sections so far.
+struct Sum {
+    message: u64,
+    size: u64,
+    bytes: u64,
+}
+
+/// What is measured of an exchange of a size, or of one of its sections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    size: u64,
+    section: Option<Section>,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    TimeMs,
+    ReceivedMs,
+    Bytes,
+    OutBytes,
+    InBytes,
+}
+
+impl Figures {
+    fn new(exchange: &Exchange, folder: &Path) -> Self {
+        let sizes = exchange.sizes.iter().map(|size| (*size, SizeFigures::default())).collect();
+        let protocol = exchange.protocol.name().to_owned();
+        let counts = Exchanges { protocol, sizes, ..Exchanges::default() };
+        Self { counts, values: OrderStatistics::new(folder), sections: BTreeMap::new(), last: None }
+    }
+
+    /// Adds an exchange with one receiver.
+    fn add(&mut self, row: &Message) {
+        let is_sent = u64::from(row.sent_ns.is_some());
+        let all = &mut self.counts;
+        if row.warmup {
+            all.warmup += is_sent;
+            return;
+        }
+        all.exchanges += is_sent;
+        all.failed += u64::from(row.failed.is_some());
+        all.late += u64::from(row.held_ns > 0);
+        all.undelivered += u64::from(row.reply_received_ns.is_some() && row.received_ns.is_none());
+        if let Some(failed) = &row.failed {
+            *all.failures.entry(failed.reason.to_string()).or_default() += 1;
+        }
+        let size = u64::from(row.bytes);
+        let Some(own) = all.sizes.get_mut(&size) else { return };
+        own.exchanges += is_sent;
+        own.failed += u64::from(row.failed.is_some());
+        let since_sent = |at: Option<i64>| Some((at? - row.sent_ns?) as f64 / 1e6);
+        for (what, at) in
+            [(What::TimeMs, row.reply_received_ns), (What::ReceivedMs, row.received_ns)]
+        {
+            if let Some(ms) = since_sent(at) {
+                self.values.push(Key { size, section: None, what }, ms);
+            }
         }
     }
-    let bytes = parts.iter().map(|own| own.iter().map(|row| row.bytes() as f64).sum()).collect();
-    let [time_ms, time_low_ms, time_high_ms] = middle(times);
-    let [received_ms, received_low_ms, received_high_ms] = middle(received);
-    let [bytes, bytes_low, bytes_high] = middle(bytes);
-    SizeFigures {
-        exchanges: count(rows, |row| row.sent_ns.is_some()),
-        failed: count(rows, |row| row.failed.is_some()),
-        time_ms,
-        time_low_ms,
-        time_high_ms,
-        received_ms,
-        received_low_ms,
-        received_high_ms,
-        bytes,
-        bytes_low,
-        bytes_high,
-        sections: of_sections(&parts),
-    }
-}
 
-fn of_sections(exchanges: &[&[&SectionRow]]) -> BTreeMap<String, SectionFigures> {
-    let mut sections: BTreeMap<String, Vec<&SectionRow>> = BTreeMap::new();
-    for row in exchanges.iter().copied().flatten() {
-        sections.entry(row.section.to_string()).or_default().push(row);
+    /// Adds a section of an exchange, if that succeeded and is no warm-up. The sections of an exchange follow each other.
+    fn add_section(&mut self, row: &SectionRow) {
+        let size = u64::from(row.payload_bytes);
+        if !row.answered || row.warmup || !self.counts.sizes.contains_key(&size) {
+            return;
+        }
+        if self.last.as_ref().is_none_or(|last| last.message != row.message) {
+            self.end_exchange();
+            self.last = Some(Sum { message: row.message, size, bytes: 0 });
+        }
+        if let Some(last) = &mut self.last {
+            last.bytes += row.bytes();
+        }
+        for (what, value) in [
+            (What::TimeMs, (row.end_ns - row.begin_ns) as f64 / 1e6),
+            (What::Bytes, row.bytes() as f64),
+            (What::OutBytes, row.out_bytes as f64),
+            (What::InBytes, row.in_bytes as f64),
+        ] {
+            self.values.push(Key { size, section: Some(row.section), what }, value);
+        }
+        self.sections.entry(size).or_default().insert(row.section);
     }
-    let of = |own: &[&SectionRow]| {
-        let each = |of: fn(&SectionRow) -> f64| own.iter().map(|row| of(row)).collect();
-        let [time_ms, time_low_ms, time_high_ms] =
-            middle(each(|row| (row.end_ns - row.begin_ns) as f64 / 1e6));
-        let [bytes, bytes_low, bytes_high] = middle(each(|row| row.bytes() as f64));
-        SectionFigures {
-            exchanges: own.len() as u64,
+
+    /// The last exchange has no more sections.
+    fn end_exchange(&mut self) {
+        if let Some(Sum { size, bytes, .. }) = self.last.take() {
+            self.values.push(Key { size, section: None, what: What::Bytes }, bytes as f64);
+        }
+    }
+
+    fn end(mut self) -> io::Result<Exchanges> {
+        self.end_exchange();
+        let mut all = std::mem::take(&mut self.counts);
+        for (size, own) in &mut all.sizes {
+            let middle = |what| self.middle(Key { size: *size, section: None, what });
+            [own.time_ms, own.time_low_ms, own.time_high_ms] = middle(What::TimeMs)?;
+            [own.received_ms, own.received_low_ms, own.received_high_ms] =
+                middle(What::ReceivedMs)?;
+            [own.bytes, own.bytes_low, own.bytes_high] = middle(What::Bytes)?;
+            for section in self.sections.get(size).into_iter().flatten() {
+                own.sections.insert(section.to_string(), self.of_section(*size, *section)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn of_section(&self, size: u64, section: Section) -> io::Result<SectionFigures> {
+        let key = |what| Key { size, section: Some(section), what };
+        let [time_ms, time_low_ms, time_high_ms] = self.middle(key(What::TimeMs))?;
+        let [bytes, bytes_low, bytes_high] = self.middle(key(What::Bytes))?;
+        Ok(SectionFigures {
+            exchanges: self.values.count(&key(What::TimeMs)),
             time_ms,
             time_low_ms,
             time_high_ms,
             bytes,
             bytes_low,
             bytes_high,
-            out_bytes: middle(each(|row| row.out_bytes as f64))[0],
-            in_bytes: middle(each(|row| row.in_bytes as f64))[0],
-        }
-    };
-    sections.into_iter().map(|(name, own)| (name, of(&own))).collect()
+            out_bytes: self.middle(key(What::OutBytes))?[0],
+            in_bytes: self.middle(key(What::InBytes))?[0],
+        })
+    }
+
+    /// The median of a series and the ends of its confidence interval; see [`ranks`].
+    fn middle(&self, key: Key) -> io::Result<[Option<f64>; 3]> {
+        let found = self.values.ranks(&key, &ranks(self.values.count(&key)))?;
+        let [low, below, above, high] = found[..] else { return Ok([None; 3]) };
+        Ok([f64::midpoint(below, above), low, high].map(Some))
+    }
 }
 
-/// The median of `values` and the ends of its 95 % confidence interval of order statistics: from
-/// the k-th least to the k-th greatest value. k is the largest number for which P(Binomial(n, 1/2) < k) is at most 2.5 %. With
-/// five values or fewer the interval is from least to greatest, which is less than 95 %.
-fn middle(mut values: Vec<f64>) -> [Option<f64>; 3] {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    if n == 0 {
-        return [None; 3];
-    }
+/// Ranks among `n` values, from 0 for the least: the lower end of the 95 % confidence interval of
+/// order statistics for the median, the two values around the middle, and the upper end. The
+/// interval is from the k-th least to the k-th greatest value; k is the largest number for which
+/// P(Binomial(n, 1/2) < k) is at most 2.5 %. With five values or fewer the interval is from least to
+/// greatest, which is less than 95 %.
+fn ranks(n: u64) -> [u64; 4] {
     // Log of the probability of exactly i: 0.5^n alone may underflow.
     let mut log_chance = -(n as f64) * std::f64::consts::LN_2;
     let (mut sum, mut k) = (0.0, 0);
@@ -132,17 +197,24 @@ fn middle(mut values: Vec<f64>) -> [Option<f64>; 3] {
         k += 1;
     }
     let place = k.saturating_sub(1);
-    let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
-    [median, values[place], values[n - 1 - place]].map(Some)
+    let last = n.saturating_sub(1);
+    [place, last / 2, n / 2, last - place.min(last)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::event::Section;
 
-    fn to(n: u32) -> Vec<f64> {
-        (1..=n).rev().map(f64::from).collect()
+    fn middle(values: impl Iterator<Item = u32>) -> [Option<f64>; 3] {
+        let mut figures = Figures {
+            counts: Exchanges::default(),
+            values: OrderStatistics::new(Path::new("/nowhere")),
+            sections: BTreeMap::new(),
+            last: None,
+        };
+        let key = Key { size: 0, section: None, what: What::Bytes };
+        values.for_each(|value| figures.values.push(key, value.into()));
+        figures.middle(key).unwrap()
     }
 
     #[test]
@@ -151,12 +223,13 @@ mod tests {
         for (n, low, high) in
             [(3, 1.0, 3.0), (6, 1.0, 6.0), (10, 2.0, 9.0), (25, 8.0, 18.0), (100, 40.0, 61.0)]
         {
-            let [_, from, to] = middle(to(n));
+            let [_, from, to] = middle((1..=n).rev());
             assert_eq!((from, to), (Some(low), Some(high)), "{n}");
         }
-        assert_eq!(middle(to(4))[0], Some(2.5));
-        assert_eq!(middle(Vec::new()), [None; 3]);
-        assert!(middle(to(5000))[1] > Some(2400.0));
+        assert_eq!(middle(1..5)[0], Some(2.5));
+        assert_eq!(middle(std::iter::once(7)), [Some(7.0); 3]);
+        assert_eq!(middle(std::iter::empty()), [None; 3]);
+        assert!(middle(1..5001)[1] > Some(2400.0));
     }
 
     #[test]
@@ -172,22 +245,38 @@ mod tests {
         let part = |message, section, bytes| SectionRow {
             message,
             section,
+            payload_bytes: 9,
             end_ns: 500_000,
             out_bytes: bytes,
             in_bytes: 1,
+            answered: message == 0,
             ..SectionRow::default()
         };
-        let (a, b) = (row(0, Some(4_000_000)), row(1, None));
+        let plan = crate::test_plan::plan(
+            "experiment: e
+nodes: {a: {count: 1}, b: {count: 1}}
+networks: {air: {attach: [a, b], subnet: 10.0.0.0/24}}
+workloads:
+  - exchange: {sources: b, sinks: a, protocol: udp, payload: 9 B, repetitions: 2, every: 10 ms}
+",
+        );
+        let (_, exchange) = workloads(&plan).next().unwrap();
+        let mut figures = Figures::new(exchange, Path::new("/nowhere"));
+        figures.add(&row(0, Some(4_000_000)));
+        figures.add(&row(1, None));
+        figures.add(&Message { warmup: true, ..row(2, Some(90_000_000)) });
         let (payload, close) = (Section::Payload, Section::TransportClose);
-        let parts = [part(0, payload, 10), part(0, close, 5), part(1, payload, 99)];
-        let mut sections: HashMap<u64, Vec<&SectionRow>> = HashMap::new();
-        for part in &parts {
-            sections.entry(part.message).or_default().push(part);
-        }
-        let found = of_a_size(&[&a, &b], &sections);
+        figures.add_section(&part(0, payload, 10));
+        figures.add_section(&part(0, close, 5));
+        figures.add_section(&part(1, payload, 99));
+        figures.add_section(&SectionRow { warmup: true, ..part(0, payload, 900) });
+        let all = figures.end().unwrap();
+        assert_eq!((all.exchanges, all.failed, all.warmup), (2, 1, 1));
+        let found = &all.sizes[&9];
         assert_eq!((found.exchanges, found.failed), (2, 1));
         assert_eq!((found.time_ms, found.bytes), (Some(3.0), Some(17.0)));
         let payload = &found.sections["payload"];
         assert_eq!((payload.out_bytes, payload.time_ms), (Some(10.0), Some(0.5)));
+        assert_eq!((payload.exchanges, found.sections.len()), (1, 2));
     }
 }

@@ -43,6 +43,12 @@ pub(crate) fn lost_to_full_disk(
     lost
 }
 
+/// Whether a file system has hardly any space, or a quota of it is used up.
+pub(crate) fn has_no_space(folder: &Path) -> bool {
+    journal::free_space(folder).is_ok_and(|free| free < HARDLY)
+        || journal::can_allocate(folder, HARDLY).is_err()
+}
+
 /// Allocates space for the events of workload programs, so that they can write them when the disk is
 /// full: at most half of what is free. It is an estimate, so that it may fail or not be enough; then
 /// the program reports the error.
@@ -93,11 +99,13 @@ pub(crate) fn reserve(folder: &Path, plan: &Plan) -> io::Result<Reserve> {
 /// capture, then the output of programs, then the decisions. Returns what it removed; `None` if
 /// there is nothing left, or there is space.
 pub(crate) fn make_space(folder: &Path, error: &Error) -> Option<Lost> {
+    lacks_space(folder, error).then(|| remove_next(folder)).flatten()
+}
+
+/// Whether `error` is that of a full disk or quota, which more space would prevent.
+pub(crate) fn lacks_space(folder: &Path, error: &Error) -> bool {
     // Only the errors tell of a quota; of a full disk, libraries pass on others.
-    if !error.needs_space() && journal::free_space(folder).ok()? >= HARDLY {
-        return None;
-    }
-    remove_next(folder)
+    error.needs_space() || journal::free_space(folder).is_ok_and(|free| free < HARDLY)
 }
 
 /// Removes the next part; `None` if there is nothing left.

@@ -6,20 +6,21 @@ use crate::bed::own_metrics::{ENDPOINT, VARIABLE};
 use crate::collectors::CollectedValues;
 use crate::program_output::values;
 use experiment::{OTLP, Pattern, Plan, ProgramMetric, Rule, STATSD, Stream, Workload};
-use measure::ProgramValue;
+use measure::{OrderStatistics, ProgramValue, RowTable};
 use record::Samples;
 use record::event::CollectorSource;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::{Bytes, Instant};
 
 /// The values that the programs of a run printed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ProgramMetrics {
     /// A row for each value.
-    pub rows: Vec<ProgramValue>,
+    pub rows: RowTable<ProgramValue>,
     /// For the summary: by command or group, and by metric; `None` without any.
     pub figures: Option<BTreeMap<String, BTreeMap<String, Samples>>>,
     /// Metrics without a value.
@@ -30,22 +31,23 @@ pub(crate) struct ProgramMetrics {
     start: Instant,
     /// Bytes that outputs lack.
     dropped: HashMap<PathBuf, u64>,
+    /// The folder of files for many rows and values.
+    folder: PathBuf,
 }
 
-/// A value, with its time from offset 0 in ns where that is known.
-type Value = (Option<i64>, f64);
-
 /// Searches the outputs of all programs that have metrics; `shortened` outputs lack their middle.
+/// Many values need files in `folder`.
 pub(crate) fn collect(
     plan: &Plan,
     jobs: &[Job],
     start: Instant,
     shortened: &[Shortened],
+    folder: &Path,
 ) -> ProgramMetrics {
-    let (collected, failures) = CollectedValues::read(jobs);
-    let dropped = shortened.iter().map(|log| (log.log.clone(), log.bytes)).collect();
-    let mut all =
-        ProgramMetrics { collected, failures, start, dropped, ..ProgramMetrics::default() };
+    let mut all = ProgramMetrics::new(folder);
+    (all.collected, all.failures) = CollectedValues::read(jobs);
+    all.dropped = shortened.iter().map(|log| (log.log.clone(), log.bytes)).collect();
+    all.start = start;
     let mut figures: BTreeMap<String, BTreeMap<String, Samples>> = BTreeMap::new();
     for (name, metrics, jobs) in programs(plan, jobs) {
         for metric in metrics {
@@ -80,66 +82,83 @@ fn programs<'a>(
 }
 
 impl ProgramMetrics {
+    fn new(folder: &Path) -> Self {
+        Self {
+            rows: RowTable::new(folder),
+            figures: None,
+            failures: Vec::new(),
+            collected: CollectedValues::default(),
+            start: Instant::START,
+            dropped: HashMap::new(),
+            folder: folder.to_owned(),
+        }
+    }
+
     /// Searches the outputs of one command or group for one metric.
     fn add(&mut self, name: &str, metric: &ProgramMetric, jobs: &[&Job]) -> Samples {
         let texts: [Arc<str>; 3] = [name, &metric.name, &metric.unit].map(Arc::from);
         let [program, metric_name, unit] = texts;
-        let (mut found, mut last, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut without) = (Found::new(&self.folder), Vec::new());
+        let mut rows = std::mem::replace(&mut self.rows, RowTable::new(&self.folder));
         for job in jobs {
-            let own = match self.values_of(metric, job) {
-                Ok((own, incomplete)) => {
-                    self.failures.extend(incomplete.map(|why| {
-                        format!("metric `{}` of `{name}` on {}: {why}", metric.name, job.name)
-                    }));
-                    own
-                }
+            let node: Arc<str> = job.name.as_str().into();
+            let mut own = Own::default();
+            let read = self.values_of(metric, job, &mut |time_ns, value| {
+                found.add(value);
+                rows.push(ProgramValue {
+                    program: program.clone(),
+                    node: node.clone(),
+                    metric: metric_name.clone(),
+                    number: own.count,
+                    time_ns,
+                    value,
+                    unit: unit.clone(),
+                });
+                own = Own { count: own.count + 1, last: Some(value) };
+            });
+            found.last.extend(own.last);
+            match read {
+                Ok(incomplete) => self.failures.extend(incomplete.map(|why| {
+                    format!("metric `{}` of `{name}` on {}: {why}", metric.name, job.name)
+                })),
                 Err(why) => {
                     self.failures.push(format!("metric `{}`: {why}", metric.name));
                     continue;
                 }
-            };
+            }
             if let Some(bytes) = self.dropped.get(output(metric, job)).filter(|_| is_output(metric))
             {
                 self.failures.push(incomplete(name, metric, &job.name, *bytes));
-            } else if own.is_empty() && !job.has_failed() {
+            } else if own.count == 0 && !job.has_failed() {
                 without.push(*job);
             }
-            last.extend(own.last().map(|(_, value)| *value));
-            let node: Arc<str> = job.name.as_str().into();
-            self.rows.extend((0..).zip(&own).map(|(number, (time_ns, value))| ProgramValue {
-                program: program.clone(),
-                node: node.clone(),
-                metric: metric_name.clone(),
-                number,
-                time_ns: *time_ns,
-                value: *value,
-                unit: unit.clone(),
-            }));
-            found.extend(own.into_iter().map(|(_, value)| value));
         }
+        self.rows = rows;
         if !metric.optional && !counts_matches(metric) {
             self.failures.extend(self.missing(name, metric, &without));
         }
-        samples(metric, found, &last)
+        found.samples(metric).unwrap_or_else(|error| {
+            self.failures.push(format!("metric `{}`: read its values: {error}", metric.name));
+            Samples::default()
+        })
     }
 
-    /// The values of a metric of one program, in order, with their times from offset 0 in ns where
-    /// these are known; and why there may be more.
+    /// Passes the values of a metric of one program to `take` in order, with their times from offset 0
+    /// in ns where these are known. Returns why there may be more.
     fn values_of(
         &self,
         metric: &ProgramMetric,
         job: &Job,
-    ) -> Result<(Vec<Value>, Option<String>), String> {
-        if let Some(values) = self.collected.values(job.node, &metric.rule) {
-            let since = |at: Instant| Some(at.ns_from(self.start));
-            let values = values.into_iter().map(|(at, value)| (since(at), value));
-            return Ok((values.collect(), None));
+        take: &mut dyn FnMut(Option<i64>, f64),
+    ) -> Result<Option<String>, String> {
+        let timed = &mut |at: Instant, value| take(Some(at.ns_from(self.start)), value);
+        let collected = self.collected.values(job.node, &metric.rule, timed);
+        if collected.map_err(|error| error.to_string())? {
+            return Ok(None);
         }
         let path = output(metric, job);
-        let values = values(metric, || File::open(path));
-        let values = values.map_err(|error| format!("{}: {error}", path.display()))?;
-        let found = values.found.into_iter().map(|value| (None, value));
-        Ok((found.collect(), values.incomplete))
+        let found = values(metric, || File::open(path), &mut |value| take(None, value));
+        found.map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// What to report about programs without a value.
@@ -219,35 +238,61 @@ fn counts_matches(metric: &ProgramMetric) -> bool {
     Pattern::new(text).is_ok_and(|pattern| pattern.counts())
 }
 
-/// The figures of all values; `last` are the programs' last ones.
-fn samples(metric: &ProgramMetric, mut values: Vec<f64>, last: &[f64]) -> Samples {
-    let count = values.len() as u64;
-    if counts_matches(metric) {
-        return Samples { count, ..Samples::default() };
+/// The values of one program.
+#[derive(Debug, Clone, Copy, Default)]
+struct Own {
+    count: u64,
+    last: Option<f64>,
+}
+
+/// The values of a metric of all programs.
+struct Found {
+    /// Of a single series.
+    values: OrderStatistics<()>,
+    sum: f64,
+    /// The last value of each program.
+    last: Vec<f64>,
+}
+
+impl Found {
+    fn new(folder: &Path) -> Self {
+        // The sum of nothing is 0, not -0.
+        Self { values: OrderStatistics::new(folder), sum: 0.0, last: Vec::new() }
     }
-    values.sort_by(f64::total_cmp);
-    let mean = |values: &[f64]| match values.len() {
-        0 => None,
-        number => Some(values.iter().sum::<f64>() / number as f64),
-    };
-    // Nearest rank: the smallest value that at least this share of all values do not exceed.
-    let percentile = |share: f64| {
-        let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
-        values.get(rank - 1).copied()
-    };
-    Samples {
-        unit: metric.unit.clone(),
-        count,
-        // The sum of nothing is -0.0.
-        sum: values.iter().sum::<f64>() + 0.0,
-        mean: mean(&values),
-        min: values.first().copied(),
-        p50: percentile(0.5),
-        p90: percentile(0.9),
-        p95: percentile(0.95),
-        p99: percentile(0.99),
-        max: values.last().copied(),
-        last: mean(last),
+
+    fn add(&mut self, value: f64) {
+        self.values.push((), value);
+        self.sum += value;
+    }
+
+    /// The figures of all values.
+    ///
+    /// # Errors
+    /// When the file of values cannot be read.
+    fn samples(&self, metric: &ProgramMetric) -> io::Result<Samples> {
+        let count = self.values.count(&());
+        if counts_matches(metric) {
+            return Ok(Samples { count, ..Samples::default() });
+        }
+        // Nearest rank: the smallest value that at least this share of all values do not exceed.
+        let rank = |share: f64| (share * count as f64).ceil().max(1.0) as u64 - 1;
+        let ranks = [0, rank(0.5), rank(0.9), rank(0.95), rank(0.99), count.saturating_sub(1)];
+        let found = self.values.ranks(&(), &ranks)?;
+        let at = |place: usize| found.get(place).copied();
+        let last: f64 = self.last.iter().sum();
+        Ok(Samples {
+            unit: metric.unit.clone(),
+            count,
+            sum: self.sum,
+            mean: (count > 0).then(|| self.sum / count as f64),
+            min: at(0),
+            p50: at(1),
+            p90: at(2),
+            p95: at(3),
+            p99: at(4),
+            max: at(5),
+            last: (!self.last.is_empty()).then(|| last / self.last.len() as f64),
+        })
     }
 }
 
@@ -267,12 +312,17 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_were_printed() {
-        let values = (1..=100).map(f64::from).rev().collect();
-        let found = samples(&metric(false), values, &[4.0, 8.0]);
+        let of = |values: Vec<f64>, last: &[f64]| {
+            let mut found = Found::new(Path::new("/nowhere"));
+            values.into_iter().for_each(|value| found.add(value));
+            found.last.extend(last);
+            found.samples(&metric(false)).unwrap()
+        };
+        let found = of((1..=100).map(f64::from).rev().collect(), &[4.0, 8.0]);
         assert_eq!((found.count, found.sum, found.mean), (100, 5050.0, Some(50.5)));
         assert_eq!((found.min, found.p50, found.p90), (Some(1.0), Some(50.0), Some(90.0)));
         assert_eq!((found.p99, found.max, found.last), (Some(99.0), Some(100.0), Some(6.0)));
-        let none = samples(&metric(false), Vec::new(), &[]);
+        let none = of(Vec::new(), &[]);
         assert_eq!((none.count, none.mean, none.p99, none.last), (0, None, None, None));
         assert!(none.sum.is_sign_positive());
     }
@@ -287,14 +337,15 @@ mod tests {
         };
         let jobs = [job("a", "delay 5\ndelay 7\n"), job("b", "no delay"), job("c", "")];
         let jobs: Vec<&Job> = jobs.iter().collect();
-        let mut all = ProgramMetrics::default();
+        let mut all = ProgramMetrics::new(dir.path());
         let found = all.add("sensor", &metric(false), &jobs);
         assert_eq!((found.count, found.last), (2, Some(7.0)));
-        let rows: Vec<_> = all.rows.iter().map(|row| (&*row.node, row.number, row.value)).collect();
+        let rows: Vec<_> = all.rows.iter().map(Result::unwrap).collect();
+        let rows: Vec<_> = rows.iter().map(|row| (&*row.node, row.number, row.value)).collect();
         assert_eq!(rows, [("a", 0, 5.0), ("a", 1, 7.0)]);
         assert_eq!(all.failures.len(), 1);
         assert!(all.failures[0].contains("no value on b (and 1 more)"), "{}", all.failures[0]);
-        let mut all = ProgramMetrics::default();
+        let mut all = ProgramMetrics::new(dir.path());
         all.add("sensor", &metric(true), &jobs);
         assert!(all.failures.is_empty());
         for (pattern, matches) in [("delay 9", 0), ("delay [57]", 2)] {

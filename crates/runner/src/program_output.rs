@@ -12,23 +12,17 @@ const DOCUMENT_LIMIT: u64 = 64 << 20;
 /// Most values of one metric of one program: a program may print without end.
 const VALUE_LIMIT: usize = 10_000_000;
 
-/// The values of a metric in an output, in its order.
-#[derive(Debug, Default)]
-pub(crate) struct Values {
-    pub found: Vec<f64>,
-    /// Why there may be more of them.
-    pub incomplete: Option<String>,
-}
-
-/// The values of `metric` in an output.
+/// Passes the values of `metric` in an output to `take`, in its order. Returns why there may be more
+/// of them.
 ///
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn values<R: Read>(
     metric: &ProgramMetric,
     open: impl Fn() -> io::Result<R>,
-) -> io::Result<Values> {
-    let (mut found, mut skipped) = (Vec::new(), 0);
+    take: &mut dyn FnMut(f64),
+) -> io::Result<Option<String>> {
+    let (mut found, mut skipped) = (Found { count: 0, take }, 0);
     match &metric.rule {
         Rule::Json(path) => {
             let path: Vec<&str> = path.split('.').collect();
@@ -40,8 +34,7 @@ pub(crate) fn values<R: Read>(
                     if let Ok(document) = serde_json::from_str(line) {
                         collect(&document, &path, &mut found);
                     }
-                    // One more than allowed shows that there are more.
-                    found.len() <= VALUE_LIMIT
+                    !found.are_too_many()
                 })?;
             }
         }
@@ -49,8 +42,9 @@ pub(crate) fn values<R: Read>(
         Rule::Match(text) => match Pattern::new(text) {
             Ok(pattern) => {
                 skipped = lines(open()?, |line| {
-                    found.extend(pattern.values(line, &metric.unit));
-                    found.len() <= VALUE_LIMIT
+                    let values = pattern.values(line, &metric.unit);
+                    values.into_iter().for_each(|value| found.add(value));
+                    !found.are_too_many()
                 })?;
             }
             Err(why) => return Err(io::Error::other(why)),
@@ -58,7 +52,7 @@ pub(crate) fn values<R: Read>(
         // Not in the output.
         Rule::Statsd(_) | Rule::Prometheus(_) | Rule::Opentelemetry(_) => {}
     }
-    let incomplete = match found.len() > VALUE_LIMIT {
+    Ok(match found.are_too_many() {
         true => Some(format!(
             "the output has more than {VALUE_LIMIT} values, and only these are counted. Let the \
              program print fewer, or sums instead of single values"
@@ -69,9 +63,30 @@ pub(crate) fn values<R: Read>(
             Bytes::new(LINE_LIMIT)
         )),
         false => None,
-    };
-    found.truncate(VALUE_LIMIT);
-    Ok(Values { found, incomplete })
+    })
+}
+
+/// The values of a metric in an output, up to [`VALUE_LIMIT`].
+struct Found<'a> {
+    /// Their number, with one more than allowed if there are more.
+    count: usize,
+    take: &'a mut dyn FnMut(f64),
+}
+
+impl Found<'_> {
+    fn add(&mut self, value: f64) {
+        if self.are_too_many() {
+            return;
+        }
+        self.count += 1;
+        if !self.are_too_many() {
+            (self.take)(value);
+        }
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.count > VALUE_LIMIT
+    }
 }
 
 /// Whether `test` accepts a line of an output.
@@ -137,12 +152,12 @@ fn skip_line(output: &mut impl BufRead) -> io::Result<bool> {
 }
 
 /// Adds the numbers at the end of `path`.
-fn collect(value: &Value, path: &[&str], found: &mut Vec<f64>) {
+fn collect(value: &Value, path: &[&str], found: &mut Found<'_>) {
     // Recursion is bounded: serde_json reads at most 128 levels.
     let Some((key, rest)) = path.split_first() else {
         match value {
             Value::Array(items) => items.iter().for_each(|item| collect(item, path, found)),
-            other => found.extend(number(other)),
+            other => number(other).into_iter().for_each(|number| found.add(number)),
         }
         return;
     };
@@ -185,7 +200,9 @@ mod tests {
             unit: "ms".to_owned(),
             optional: false,
         };
-        values(&metric, || Ok(output)).unwrap().found
+        let mut found = Vec::new();
+        values(&metric, || Ok(output), &mut |value| found.push(value)).unwrap();
+        found
     }
 
     fn json(path: &str, output: &str) -> Vec<f64> {
@@ -229,7 +246,10 @@ mod tests {
             unit: String::new(),
             optional: false,
         };
-        values(&metric, || Ok(output)).unwrap().incomplete
+        let mut count = 0;
+        let incomplete = values(&metric, || Ok(output), &mut |_| count += 1).unwrap();
+        assert!(count <= VALUE_LIMIT);
+        incomplete
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::waits::Waits;
 use engine::{FramePath, Priority, Stalls};
 use experiment::Plan;
 use measure::{
-    Accounting, ClientRow, LinkRow, Message, MessageTable, SectionRow, Tolerances, Usage,
+    Accounting, ClientRow, LinkRow, Message, MessageTable, RowTable, SectionRow, Tolerances, Usage,
 };
 use record::{Load, Messages, Verdict};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) struct Results<'a> {
     pub messages: &'a MessageTable,
     pub clients: &'a [ClientRow],
     /// The sections of exchanges.
-    pub sections: &'a [SectionRow],
+    pub sections: &'a RowTable<SectionRow>,
     /// The results of loads.
     pub loads: &'a Option<BTreeMap<String, Load>>,
     /// The results of probes.

@@ -3,9 +3,9 @@
 use crate::bed::jobs::{Job, Role};
 use crate::collect::{FanOut, Schedule, collect};
 use crate::error::Error;
-use crate::exchange_rows::Passed;
+use crate::exchange_rows::{Passed, Tables};
 use experiment::{Interaction, Plan, Workload};
-use measure::{ClientRow, MessageTable, SectionRow};
+use measure::{ClientRow, MessageTable, RowTable, SectionRow};
 use std::path::Path;
 use units::Instant;
 
@@ -17,12 +17,12 @@ pub(crate) struct Rows {
     /// All clients of brokers.
     pub clients: Vec<ClientRow>,
     /// The sections of all exchanges.
-    pub sections: Vec<SectionRow>,
+    pub sections: RowTable<SectionRow>,
     /// Traffic of the nodes that drove exchanges, by their own counters.
     pub passed: Vec<Passed>,
 }
 
-/// The rows of all workloads. Those of messages may need a file in `folder`.
+/// The rows of all workloads. Tables may need files in `folder`.
 pub(crate) fn rows(
     plan: &Plan,
     jobs: &[Job],
@@ -32,7 +32,7 @@ pub(crate) fn rows(
     let mut rows = Rows {
         messages: MessageTable::new(folder),
         clients: Vec::new(),
-        sections: Vec::new(),
+        sections: RowTable::new(folder),
         passed: Vec::new(),
     };
     for (number, workload) in plan.workloads.iter().enumerate() {
@@ -46,10 +46,12 @@ pub(crate) fn rows(
                 rows.clients.extend(own);
             }
             Workload::Exchange(exchange) => {
-                let found = crate::exchange_rows::collect(plan, number, exchange, jobs, start)?;
-                rows.messages.extend(found.messages);
-                rows.sections.extend(found.sections);
-                rows.passed.extend(found.passed);
+                let tables = Tables {
+                    messages: &mut rows.messages,
+                    sections: &mut rows.sections,
+                    passed: &mut rows.passed,
+                };
+                crate::exchange_rows::collect(plan, number, exchange, jobs, start, tables)?;
             }
             // Loads have statistics only: too many requests for rows.
             Workload::Load(_) | Workload::Device(_) | Workload::Probe(_) | Workload::Command(_) => {

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::folder::Folder;
-use crate::full_disk::{make_space, reserve};
+use crate::full_disk::{lacks_space, make_space, reserve};
 use crate::measurement::Measurement;
 use crate::options::Options;
 use crate::progress::{Progress, ProgressSink};
@@ -41,34 +41,52 @@ pub fn run(
     let begun = std::time::SystemTime::now();
     // A guest has no disk.
     let space = (options.clock == Clock::Real).then(|| reserve(folder.path(), plan)).transpose();
-    let space = space.map_err(Error::write(folder.path()))?;
+    let mut space = space.map_err(Error::write(folder.path()))?;
     let mut started = Measurement::prepare(plan, folder, options, watch)?.start()?;
     started.wait()?;
     let mut measured = started.stop()?.collect(options)?;
     let evaluation = Evaluation::of(plan, options, &mut measured, folder)?;
     let facts = evaluation.facts(&measured)?;
-    // The programs have ended: what they wrote until now no longer competes for the space.
-    drop(space);
     let write = |verdict: &Verdict| write(folder, &evaluation.results(&measured, begun, verdict));
-    let (verdict, summary) =
-        judge_and_write(facts, write, |error: &Error| make_space(folder.path(), error))?;
+    // Only when it is needed: otherwise another program could fill it before the tables do.
+    let make_space = |error: &Error| {
+        if lacks_space(folder.path(), error)
+            && let Some(space) = space.take()
+        {
+            space.release();
+            return Some(Made::Released);
+        }
+        make_space(folder.path(), error).map(Made::GivenUp)
+    };
+    let (verdict, summary) = judge_and_write(facts, write, make_space)?;
     let interrupted = options.interrupted.load(Ordering::Relaxed);
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }
 
-/// Judges a run and writes its results. If that fails, `make_space` gives up a part of the run
-/// folder, which changes the verdict: so both are done again, until the results are written or
-/// nothing is left to give up.
+/// Space that was made for the results.
+enum Made {
+    /// That of the reserve.
+    Released,
+    /// That of a part of the run folder.
+    GivenUp(Lost),
+}
+
+/// Judges a run and writes its results. If that fails, `make_space` releases the reserve or gives up a
+/// part of the run folder, which changes the verdict: so both are done again, until the results are
+/// written or nothing is left to give up.
 fn judge_and_write<T>(
     mut facts: Facts,
     mut write: impl FnMut(&Verdict) -> Result<T, Error>,
-    mut make_space: impl FnMut(&Error) -> Option<Lost>,
+    mut make_space: impl FnMut(&Error) -> Option<Made>,
 ) -> Result<(Verdict, T), Error> {
     loop {
         let verdict = measure::judge(&facts);
         match write(&verdict) {
             Ok(written) => return Ok((verdict, written)),
-            Err(error) => facts.lost.push(make_space(&error).ok_or(error)?),
+            Err(error) => match make_space(&error).ok_or(error)? {
+                Made::Released => {}
+                Made::GivenUp(part) => facts.lost.push(part),
+            },
         }
     }
 }
@@ -84,9 +102,23 @@ mod tests {
     }
 
     /// Parts that can be given up, in order.
-    fn parts(names: &[&str]) -> impl FnMut(&Error) -> Option<Lost> {
+    fn parts(names: &[&str]) -> impl FnMut(&Error) -> Option<Made> {
         let mut parts: Vec<String> = names.iter().rev().map(|name| (*name).to_owned()).collect();
-        move |_| parts.pop().map(|what| Lost { what, from_ms: None })
+        move |_| parts.pop().map(|what| Made::GivenUp(Lost { what, from_ms: None }))
+    }
+
+    #[test]
+    fn the_space_of_the_reserve_costs_nothing() {
+        let mut attempts = 0;
+        let write = |verdict: &Verdict| {
+            attempts += 1;
+            if attempts == 1 { Err(full()) } else { Ok(verdict.reasons.len()) }
+        };
+        let (verdict, reasons) =
+            judge_and_write(Facts::default(), write, |_: &Error| Some(Made::Released)).unwrap();
+        assert_eq!(verdict.reasons.len(), reasons);
+        let nothing = measure::judge(&Facts::default());
+        assert_eq!((verdict.status, reasons), (nothing.status, nothing.reasons.len()));
     }
 
     #[test]

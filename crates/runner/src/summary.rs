@@ -12,6 +12,7 @@ use measure::{LinkRow, Traffic, times};
 use record::{Group, InteractionPattern, Lateness, Links, Summary};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::path::Path;
 use units::Span;
 
 /// The payload that a node's applications handed to their transports: once for a multicast message,
@@ -72,11 +73,15 @@ fn passed_by_brokers(results: &Results<'_>, members: &HashSet<&str>) -> io::Resu
     Ok(bytes)
 }
 
-/// The results of a run.
+/// The results of a run. Many values of exchanges need a file in `folder`.
 ///
 /// # Errors
 /// When rows of messages, usage or intervals cannot be read.
-pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> io::Result<Summary> {
+pub(crate) fn summary(
+    results: &Results<'_>,
+    links: &[LinkRow],
+    folder: &Path,
+) -> io::Result<Summary> {
     let plan = results.plan;
     let (mut groups, mut all) = groups(results, links)?;
     by_message(&mut all, results.outcomes.sent);
@@ -91,7 +96,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> io::Result<Su
         verdict: results.verdict.without_evidence(),
         messages: results.outcomes.clone(),
         mqtt: steady(results)?,
-        exchanges: exchanges(results)?,
+        exchanges: exchanges(results, folder)?,
         loads: results.loads.clone(),
         probes: results.probes.figures.clone(),
         programs: results.programs.figures.clone(),

@@ -40,7 +40,8 @@ pub(crate) fn write(folder: &Folder, results: &Results<'_>) -> Result<Value, Err
     let intervals = results.intervals.intervals();
     measure::write_links(&folder.path().join("intervals.parquet"), intervals, tolerances)?;
     events(folder, results)?;
-    let summary = summary(results, results.links).map_err(Error::io("read the rows"))?;
+    let summary =
+        summary(results, results.links, folder.path()).map_err(Error::io("read the rows"))?;
     let summary = json!(summary);
     folder.json("summary.json", &summary)?;
     // The programs' events are removed when the tables are on the disk, and `run.json` is last:

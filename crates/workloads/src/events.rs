@@ -18,8 +18,9 @@ pub struct EventsFile<T> {
     kept: Kept,
 }
 
-/// Maximum time to wait for space at the end: the runner stops programs that are silent for 10 s.
-const WAIT: Span = Span::from_s(8);
+/// Maximum time to wait for space at the end. On a full disk the runner gives programs 60 s
+/// (`FULL_DISK` in `runner/src/controller/stop.rs`).
+const WAIT: Span = Span::from_s(50);
 
 impl<T: Serialize + Default> EventsFile<T> {
     /// Creates or truncates the file and writes its head. An empty file keeps the space that the
@@ -86,7 +87,7 @@ impl<T: Serialize + Default> EventsFile<T> {
         self.written(saved)
     }
 
-    /// Writes all events; waits for space for up to 8 s.
+    /// Writes all events at the end; waits for space for up to 50 s.
     ///
     /// # Errors
     /// The file cannot be written.

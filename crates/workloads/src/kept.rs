@@ -8,6 +8,8 @@ use units::Span;
 
 /// Most bytes in memory: hours of events of a program.
 const MOST: usize = 64 << 20;
+/// Bytes in memory at which a first attempt without space is repeated.
+const AGAIN: usize = 1 << 20;
 /// Time between two attempts to write.
 const RETRY: Span = Span::from_ms(100);
 
@@ -21,15 +23,16 @@ struct Contents {
     file: File,
     /// What the disk has not taken yet.
     rest: Vec<u8>,
-    /// Whether the last attempt found no space. Then only the end tries again: with a used quota,
-    /// btrfs blocks each write for seconds, in which the program would send nothing.
-    is_full: bool,
+    /// Bytes in memory at which to try again; 0 unless the last attempt found no space. Each time
+    /// twice as many: with a used quota, btrfs blocks each write for seconds, in which the program
+    /// would send nothing.
+    again: usize,
 }
 
 impl Kept {
     /// Writes on at the file's position.
     pub fn new(file: File) -> Self {
-        Self(Arc::new(Mutex::new(Contents { file, rest: Vec::new(), is_full: false })))
+        Self(Arc::new(Mutex::new(Contents { file, rest: Vec::new(), again: 0 })))
     }
 
     /// Writes all, and waits for space for up to `limit`.
@@ -66,15 +69,19 @@ impl Write for Kept {
 
     fn flush(&mut self) -> io::Result<()> {
         let mut contents = self.contents();
-        if contents.is_full && contents.rest.len() <= MOST {
+        if contents.rest.len() < contents.again {
             return Ok(());
         }
         match contents.write() {
             Err(error) if is_full(&error) && contents.rest.len() <= MOST => {
-                contents.is_full = true;
+                // At the limit, before which it is not an error.
+                contents.again = (2 * contents.rest.len()).clamp(AGAIN, MOST + 1);
                 Ok(())
             }
-            written => written,
+            written => {
+                contents.again = 0;
+                written
+            }
         }
     }
 }
@@ -117,9 +124,27 @@ mod tests {
         let path = std::env::temp_dir().join(format!("thingbed-kept-{}", std::process::id()));
         kept.contents().file = File::create(&path).unwrap();
         kept.write_all(b"third\n").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "", "tried again during the run");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "", "tried again with each event");
         kept.end(Span::ZERO).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nsecond\nthird\n");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// What failed before: after one attempt without space, events stayed in memory until the end.
+    #[test]
+    fn a_disk_that_has_space_again_is_used_during_the_run() {
+        let mut kept = Kept::new(File::options().write(true).open("/dev/full").unwrap());
+        kept.write_all(&vec![1; 3 * AGAIN]).unwrap();
+        let path = std::env::temp_dir().join(format!("thingbed-again-{}", std::process::id()));
+        kept.contents().file = File::create(&path).unwrap();
+        let mut written = 3 * AGAIN;
+        while written < 7 * AGAIN {
+            kept.write_all(&[1; 1_000]).unwrap();
+            written += 1_000;
+            assert!(kept.contents().rest.len() <= 6 * AGAIN + 1_000);
+        }
+        assert_eq!(kept.contents().rest.len(), 0);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), written as u64);
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -68,7 +68,9 @@ pub struct SectionEvent {
 }
 
 /// A section of an exchange.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(into = "String", try_from = "String")]
 pub enum Section {
     /// All frames at the interface since the start, related to the exchanges or not; its event has

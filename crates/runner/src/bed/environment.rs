@@ -67,4 +67,8 @@ pub(crate) trait Environment: Nodes {
 
     /// Frames forwarded so far.
     fn frames(&self) -> Frames;
+
+    /// Whether the disk of the run has hardly any space, or had so little that the output of
+    /// programs was given up.
+    fn is_disk_full(&self) -> bool;
 }

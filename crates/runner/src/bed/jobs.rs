@@ -287,6 +287,11 @@ impl Job {
         matches!(self.role, Role::Source | Role::Sink | Role::Mqtt | Role::Collector)
     }
 
+    /// Whether the experiment file has its command line.
+    pub(crate) fn is_of_the_user(&self) -> bool {
+        matches!(self.role, Role::Command | Role::Background | Role::Node)
+    }
+
     /// Whether it starts before the workloads and stops after them.
     pub(crate) fn is_of_the_lab(&self) -> bool {
         matches!(self.role, Role::Node | Role::Client) || self.serves()

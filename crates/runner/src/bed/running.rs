@@ -11,7 +11,9 @@ use super::nodes::Nodes;
 use super::output::QUOTA;
 use super::ready::is_ready;
 use crate::error::Error;
+use crate::full_disk::has_no_space;
 use lab::{Event, OutOfMemory, Program};
+use measure::Auxiliary;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use record::control::Command;
 use std::os::fd::{AsFd, OwnedFd};
@@ -123,6 +125,11 @@ impl Environment for Bed<'_> {
             in_flight: self.engine.waiting(),
             have_failed: self.engine.has_failed(),
         }
+    }
+
+    fn is_disk_full(&self) -> bool {
+        let disk = self.full_disk();
+        disk.is_some_and(|disk| disk.is_given_up(Auxiliary::Output)) || has_no_space(&self.folder)
     }
 }
 

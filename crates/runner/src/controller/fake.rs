@@ -32,6 +32,8 @@ pub(crate) struct Behaviour {
     pub is_stubborn: bool,
     /// Time from its start until a look from outside finds it ready.
     pub found_ready: Span,
+    /// A program whose end it waits for after a stop message, and the time from that to its end.
+    pub waits_for: Option<(usize, Span)>,
 }
 
 /// What the controller did, in order.
@@ -88,6 +90,10 @@ pub(crate) struct FakeBed {
     pub gone: Vec<usize>,
     /// Steps that fail.
     pub failing: Vec<Deed>,
+    /// Whether the disk is full.
+    pub is_full: bool,
+    /// Programs that got a stop message and wait for the end of another.
+    pub waiting: Vec<usize>,
 }
 
 /// A time on the bed's clock, which starts at 100 s.
@@ -247,6 +253,14 @@ impl Environment for FakeBed {
                 _ => {}
             }
         }
+        for id in std::mem::take(&mut self.waiting) {
+            match self.behaviour(id).waits_for {
+                Some((other, after)) if self.ended.contains(&other) => {
+                    self.ends(id, after, Exit::Status(0));
+                }
+                _ => self.waiting.push(id),
+            }
+        }
         due
     }
 
@@ -274,7 +288,7 @@ impl Environment for FakeBed {
     }
 
     fn send(&mut self, id: usize, command: Command) {
-        let Behaviour { done, is_stubborn, .. } = self.behaviour(id);
+        let Behaviour { done, is_stubborn, waits_for, .. } = self.behaviour(id);
         match (&command, done) {
             (Command::Start { at_ns }, Some(after)) => {
                 self.comes(
@@ -282,6 +296,7 @@ impl Environment for FakeBed {
                     News::Message { id, status: Status::Done {} },
                 );
             }
+            (Command::Stop {}, _) if waits_for.is_some() => self.waiting.push(id),
             (Command::Stop {}, _) if !is_stubborn => self.ends(id, DYING, Exit::Status(0)),
             _ => {}
         }
@@ -306,5 +321,9 @@ impl Environment for FakeBed {
 
     fn frames(&self) -> Frames {
         self.frames
+    }
+
+    fn is_disk_full(&self) -> bool {
+        self.is_full
     }
 }

@@ -12,6 +12,9 @@ use units::{Instant, Span};
 /// Grace period for programs after the stop message, and again after SIGTERM.
 const STOP: Span = Span::from_s(10);
 const TERM: Span = Span::from_s(2);
+/// Grace period of Thingbed's own programs after the stop message on a full disk, where they wait for
+/// the space of logs that were given up: longer than they wait (`WAIT` in `workloads/src/events.rs`).
+const FULL_DISK: Span = Span::from_s(60);
 
 impl<B: Environment> Controller<'_, B> {
     /// Stops all programs: with a stop message, then SIGTERM, then SIGKILL.
@@ -62,12 +65,34 @@ impl<B: Environment> Controller<'_, B> {
                 self.bed.signal(job.node, id, libc::SIGCONT);
             }
         }
-        // The last round only waits until killed programs have ended: signal 0 does nothing.
-        for (limit, signal) in [(STOP, libc::SIGTERM), (TERM, libc::SIGKILL), (TERM, 0)] {
-            let deadline = self.bed.now() + limit;
-            while self.jobs.iter().any(is_selected) && self.bed.now() < deadline {
-                self.look()?;
-            }
+        let stopped = self.bed.now();
+        self.wait_until(stopped + STOP, &is_selected)?;
+        let waits_for_space = |job: &Job| is_selected(job) && job.has_control();
+        if self.jobs.iter().any(waits_for_space) && self.bed.is_disk_full() {
+            // The space of a removed log becomes free when its program ends.
+            let is_user = |job: &Job| job.is_of_the_user() && job.is_alive();
+            self.jobs.iter_mut().filter(|job| is_user(job)).for_each(|job| job.is_stopped = true);
+            self.force(&is_user)?;
+            self.wait_until(stopped + FULL_DISK, &is_selected)?;
+        }
+        self.force(&is_selected)
+    }
+
+    /// Waits until a time, or until none of these programs is left.
+    fn wait_until(
+        &mut self,
+        deadline: Instant,
+        is_selected: &dyn Fn(&Job) -> bool,
+    ) -> Result<(), Error> {
+        while self.jobs.iter().any(is_selected) && self.bed.now() < deadline {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Ends these programs with SIGTERM, then SIGKILL.
+    fn force(&mut self, is_selected: &dyn Fn(&Job) -> bool) -> Result<(), Error> {
+        for signal in [libc::SIGTERM, libc::SIGKILL] {
             let remaining = self.jobs.iter().enumerate().filter(|(_, job)| is_selected(job));
             let remaining: Vec<(usize, usize)> =
                 remaining.map(|(id, job)| (id, job.node)).collect();
@@ -79,6 +104,7 @@ impl<B: Environment> Controller<'_, B> {
                 self.jobs[id].is_killed |= signal == libc::SIGKILL;
                 self.bed.signal(node, id, signal);
             }
+            self.wait_until(self.bed.now() + TERM, is_selected)?;
         }
         Ok(())
     }

@@ -228,6 +228,30 @@ fn all_that_ignore_sigterm_are_one_failure_and_each_stage_has_its_own_time() {
     assert!((36.0..37.0).contains(&lasted), "three times 10 s and 2 s: {lasted}");
 }
 
+/// What failed before: Thingbed's programs had 10 s to wait for the space of a removed log, which the
+/// program that prints to it kept until it was stopped, after them.
+#[test]
+fn on_a_full_disk_programs_that_print_end_before_those_that_wait_for_space() {
+    for (is_full, printer, killed) in
+        [(true, Role::Node, false), (true, Role::Background, false), (false, Role::Node, true)]
+    {
+        let mut bed = bed(Some(2 * S));
+        bed.is_full = is_full;
+        // It takes long to free the space, and the program that prints ignores SIGTERM.
+        bed.behaviours[..2].iter_mut().for_each(|own| own.waits_for = Some((2, 30 * S)));
+        bed.behaviours[2].is_stubborn = true;
+        let mut jobs = jobs();
+        jobs[2].role = printer;
+        let stopped = run(bed, jobs, &[]);
+        let own = |deed: &Deed| matches!(deed, Deed::Signalled(0 | 1, _));
+        assert_eq!(!stopped.bed.deeds(own).is_empty(), killed, "{is_full} {printer:?}");
+        let texts = failures(&stopped);
+        let kills = texts.iter().filter(|text| text.contains("ignored SIGTERM")).count();
+        assert_eq!(kills, 1, "{texts:?}");
+        assert_eq!(texts.len(), if killed { 3 } else { 1 }, "{texts:?}");
+    }
+}
+
 /// What ends a run, in seconds from offset 0.
 #[derive(Debug, Clone)]
 struct Course {

@@ -89,7 +89,7 @@ pub fn run(
         let times = Times { intended, scheduled, begin, end };
         exchanges.push(&times.event(*number, *size, &outcome))?;
         // At once, so that the exchange survives a killed program.
-        exchanges.flush()?;
+        exchanges.save()?;
         if clock::now() >= progress_at {
             watch.send_status(&Status::Progress { sent: place as u64 + 1, replies: succeeded })?;
             progress_at = clock::now() + PROGRESS;
@@ -109,6 +109,7 @@ pub fn run(
     // The totals cover as long as the medium counts: after lost acknowledgements, TCP retransmits
     // long after the last exchange.
     sections.end()?;
+    exchanges.flush()?;
     driver.tear_down();
     Ok(())
 }
@@ -188,7 +189,9 @@ pub fn serve(
 ) -> Result<(), Error> {
     let mut watch = Watch::new(control);
     let mut receipts = Receipts::create(&spec.events)?;
-    server.serve(&mut watch, &mut receipts)
+    let served = server.serve(&mut watch, &mut receipts);
+    let ended = receipts.end();
+    served.and(ended)
 }
 
 #[cfg(test)]

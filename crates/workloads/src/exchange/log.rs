@@ -75,6 +75,14 @@ impl Receipts {
 
     fn write(&mut self, receipt: &Receipt) -> Result<(), Error> {
         self.0.push(receipt)?;
+        self.0.save()
+    }
+
+    /// Writes what a full disk has not taken; see [`EventsFile::flush`].
+    ///
+    /// # Errors
+    /// Cannot write the file.
+    pub fn end(&mut self) -> Result<(), Error> {
         self.0.flush()
     }
 }

@@ -114,7 +114,7 @@ impl Sections {
         self.file.flush()
     }
 
-    /// Writes the buffered sections.
+    /// Writes the buffered sections; see [`EventsFile::save`].
     ///
     /// # Errors
     /// Cannot write the file.
@@ -134,7 +134,7 @@ impl Sections {
         for row in self.rows.drain(..) {
             self.file.push(&SectionEvent { message: Some(exchange), ..row })?;
         }
-        self.file.flush()
+        self.file.save()
     }
 
     /// A possible section boundary.
