@@ -6,14 +6,16 @@
 //! `rates`: a hub keeps a window of messages of 100 B open to all members, which answer each with
 //! the same bytes. Counts answers per second. ZeroMQ and each model take turns of half a second.
 //! ZeroMQ is ROUTER and DEALER, or PUB and SUB with answers by PUSH and PULL; ratios are to the
-//! faster of the two. `delays`: one request at a time, to one member.
+//! faster of the two. The same datagrams over bare sockets show what the machine can do. `delays`: one request at a time, to one member.
 //!
 //! All ends are in one process. The hub has a thread, and all members together have one. ZeroMQ has
 //! an I/O thread per end in addition.
 
+mod bare_side;
 mod director_side;
 mod zeromq_side;
 
+use bare_side::Bare;
 use director::ModelId;
 use director_side::{Group, Setup};
 use std::process::ExitCode;
@@ -94,6 +96,10 @@ fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> R
         for pattern in [Pattern::Router, Pattern::Publish] {
             rows.push(Row::new(pattern.name().into(), Zeromq::start(members, pattern, PAYLOAD)?));
         }
+        rows.push(Row::new(
+            "UDP sockets without a protocol".into(),
+            Bare::start(members, PAYLOAD)?,
+        ));
         for model in MODELS {
             for encrypted in [false, true] {
                 for rate_bit_s in [10e9, 0.0] {

@@ -12,10 +12,28 @@ pub const LAST_ATTEMPT: u8 = 15;
 
 const CHUNK: u8 = 0x10;
 const ACKNOWLEDGE: u8 = 0x11;
+const COMPLETE: u8 = 0x12;
 /// Flag of a chunk that requests an acknowledgement.
 const ASKS: u8 = 0x80;
 
-/// A datagram. The low nibble of the kind is 0 or 1, its high nibble (without the flag) the
+/// Bytes of a message in [`Datagram::Complete`].
+pub const COMPLETE_LEN: usize = 8;
+
+/// Whether `udp-arq` has datagrams with this first byte.
+pub fn is_frame(first: u8) -> bool {
+    matches!(first & !ASKS, CHUNK | ACKNOWLEDGE | COMPLETE)
+}
+
+/// A message that a receiver has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Complete {
+    /// The message.
+    pub message: u64,
+    /// The attempt that triggered the acknowledgement.
+    pub echo: u8,
+}
+
+/// A datagram. The low nibble of the kind is 0 to 2, its high nibble (without the flag) the
 /// version of the wire format, 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Datagram {
@@ -45,6 +63,8 @@ pub enum Datagram {
         /// The bits.
         received_chunks: Vec<u8>,
     },
+    /// Messages that a receiver has: one or more.
+    Complete(Vec<Complete>),
 }
 
 /// The low seven bytes of a message number: enough for any session.
@@ -80,6 +100,15 @@ impl Datagram {
                 bytes.extend_from_slice(received_chunks);
                 bytes
             }
+            Self::Complete(messages) => {
+                let mut bytes = Vec::with_capacity(1 + COMPLETE_LEN * messages.len());
+                bytes.push(COMPLETE);
+                for Complete { message, echo } in messages {
+                    bytes.push(*echo.min(&LAST_ATTEMPT));
+                    bytes.extend_from_slice(&number(*message));
+                }
+                bytes
+            }
         }
     }
 
@@ -93,6 +122,15 @@ impl Datagram {
     /// Decodes a datagram; `None` if it is invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
+        if *kind == COMPLETE {
+            let (messages, []) = rest.as_chunks::<COMPLETE_LEN>() else { return None };
+            let of = |bytes: &[u8; COMPLETE_LEN]| {
+                let (echo, message, _) = head(bytes)?;
+                Some(Complete { message, echo: echo.min(LAST_ATTEMPT) })
+            };
+            let messages: Vec<Complete> = messages.iter().filter_map(of).collect();
+            return (!messages.is_empty()).then_some(Self::Complete(messages));
+        }
         let (attempts, message, rest) = head(rest)?;
         match kind & !ASKS {
             CHUNK => {

@@ -4,18 +4,20 @@
 //! A train is a sequence of chunks of one message: all chunks at first, later the missing ones.
 //! Its last chunk requests an acknowledgement, which lists the missing chunks. On a timeout that
 //! chunk is sent again, then more of the missing ones with each further timeout. So a message
-//! without loss costs one frame back, and none if an answer acknowledges it.
+//! without loss costs one frame back, and none if an answer acknowledges it. Messages that arrive
+//! together can share that frame.
 
 mod frame;
 mod receiver;
 mod sender;
 mod sending;
 mod settings;
+mod timeout;
 
-pub use frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
-pub use receiver::{ArqReceiver, Received};
+pub use frame::{COMPLETE_LEN, Complete, Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS, is_frame};
+pub use receiver::{ArqReceiver, Receipt, Received};
 pub use sender::ArqSender;
-pub use settings::{AckReport, ArqSettings, Outcome, Refused};
+pub use settings::{AckReport, ArqSettings, Outcome, Refused, Request};
 
 #[cfg(test)]
 mod tests {
@@ -70,10 +72,11 @@ mod tests {
                     sent.at = now;
                     sent.received.push(whole);
                 }
-                if let Some((_, reply)) = reply {
+                if let Some(reply) = reply {
                     sent.frames[1] += 1;
                     number += 1;
                     if draw(&mut state) >= loss {
+                        let reply = reply.datagram().encode();
                         way.insert((now + Span::from_ms(30), number), (false, reply));
                     }
                 }
@@ -165,6 +168,27 @@ mod tests {
         assert!(sender.is_idle());
     }
 
+    /// The answers say that they were held at the receiver.
+    #[test]
+    fn a_slow_application_is_no_long_path_but_is_waited_for() {
+        let settings = ArqSettings { timeout: Span::from_ms(400), ..SMALL };
+        let (mut sender, held) = (ArqSender::new(settings), Some(LAST_ATTEMPT));
+        let report = |sender: &mut ArqSender, after: u64| {
+            let (begin, wait) = (Instant::START + Span::from_s(after), Span::from_ms(after));
+            sender.send(after, vec![0; 50], None).unwrap();
+            let mut now = begin;
+            while now < begin + wait {
+                now = sender.poll(now).1.unwrap_or(Instant::NEVER);
+            }
+            sender.answered(after, held, begin + wait)
+        };
+        let once = report(&mut sender, 300);
+        assert_eq!((once.round_trip, once.response), (None, Some(Span::from_ms(300))));
+        // Sent again meanwhile: which of both was answered is unknown.
+        let twice = report(&mut sender, 2_000);
+        assert_eq!((twice.round_trip, twice.response), (None, None));
+    }
+
     /// The RTT is longer than assumed: each message is retransmitted before its answer can
     /// arrive, but the answer names the attempt. The spurious retransmissions do not count as lost.
     #[test]
@@ -247,6 +271,12 @@ mod tests {
             let received_chunks = data[..data.len().min(32)].to_vec();
             let reply = Datagram::Acknowledge { message, echo, received_chunks };
             prop_assert_eq!(Datagram::decode(&reply.encode()), Some(reply));
+            let messages: Vec<Complete> =
+                data.iter().map(|n| Complete { message: message ^ u64::from(*n), echo }).collect();
+            let complete = Datagram::Complete(messages);
+            let bytes = complete.encode();
+            prop_assert_eq!(Datagram::decode(&bytes), Some(complete).filter(|_| !data.is_empty()));
+            prop_assert_eq!(Datagram::decode(&bytes[..bytes.len() - 1]), None);
         }
 
         #[test]

@@ -1,6 +1,6 @@
 //! The receiver of `udp-arq`, from one sender.
 
-use super::frame::Datagram;
+use super::frame::{Complete, Datagram};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::window::{self, Window};
@@ -11,8 +11,30 @@ use alloc::collections::BTreeMap;
 pub struct Received {
     /// The message that this datagram completes, with its number.
     pub message: Option<(u64, Vec<u8>)>,
-    /// The reply to send, with the number of its message.
-    pub reply: Option<(u64, Vec<u8>)>,
+    /// What to acknowledge.
+    pub reply: Option<Receipt>,
+}
+
+/// What a receiver has of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The message.
+    pub message: u64,
+    /// The attempt that triggered it.
+    pub echo: u8,
+    /// The chunks that it has, one bit per chunk, lowest first; `None` if it has all.
+    pub received_chunks: Option<Vec<u8>>,
+}
+
+impl Receipt {
+    /// Its datagram.
+    pub fn datagram(self) -> Datagram {
+        let Self { message, echo, received_chunks } = self;
+        match received_chunks {
+            Some(received_chunks) => Datagram::Acknowledge { message, echo, received_chunks },
+            None => Datagram::Complete(vec![Complete { message, echo }]),
+        }
+    }
 }
 
 /// Maximum number of incomplete messages; the oldest is dropped. Twice as many as a sender has in
@@ -59,9 +81,13 @@ impl ArqReceiver {
         };
         if self.window.has(message) {
             // A duplicate: the sender has missed the acknowledgement.
-            let all = bitmap(0..=last);
-            let again = Datagram::Acknowledge { message, echo: attempt, received_chunks: all };
-            return Received { message: None, reply: asks.then(|| (message, again.encode())) };
+            let again = Receipt { message, echo: attempt, received_chunks: None };
+            return Received { message: None, reply: asks.then_some(again) };
+        }
+        if last == 0 && !self.open.contains_key(&message) {
+            self.window.insert(message);
+            let reply = Some(Receipt { message, echo: attempt, received_chunks: None });
+            return Received { message: Some((message, data)), reply };
         }
         if !self.open.contains_key(&message) && self.open.len() >= MAX_OPEN {
             self.open.pop_first();
@@ -74,16 +100,16 @@ impl ArqReceiver {
         }
         receiving.chunks.entry(index).or_insert(data);
         let whole = receiving.chunks.len() > usize::from(last);
-        let received_chunks = bitmap(receiving.chunks.keys().copied());
-        let reply = Datagram::Acknowledge { message, echo: attempt, received_chunks };
-        let reply = (asks || whole).then(|| (message, reply.encode()));
         if !whole {
-            return Received { message: None, reply };
+            let received_chunks = Some(bitmap(receiving.chunks.keys().copied()));
+            let reply = Receipt { message, echo: attempt, received_chunks };
+            return Received { message: None, reply: asks.then_some(reply) };
         }
+        let reply = Some(Receipt { message, echo: attempt, received_chunks: None });
         let chunks = self.open.remove(&message).map(|receiving| receiving.chunks);
         self.window.insert(message);
-        let bytes = chunks.into_iter().flatten().flat_map(|(_, data)| data).collect();
-        Received { message: Some((message, bytes)), reply }
+        let chunks: Vec<Vec<u8>> = chunks.unwrap_or_default().into_values().collect();
+        Received { message: Some((message, chunks.concat())), reply }
     }
 }
 

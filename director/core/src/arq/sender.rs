@@ -1,10 +1,11 @@
 //! The sender of `udp-arq`, to one receiver.
 
-use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
+use super::frame::{Complete, Datagram, HEADER, LAST_ATTEMPT};
 use super::sending::{Attempt, Delivered, Sending};
-use super::settings::{AckReport, ArqSettings, Outcome, Refused};
+use super::settings::{AckReport, ArqSettings, Outcome, Refused, Request};
+use super::timeout::{MAX_DOUBLED, Responses};
 use crate::capacity::Capacity;
-use crate::pace::{Pace, TICK};
+use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::{Instant, Span};
@@ -14,8 +15,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug)]
 pub struct ArqSender {
     settings: ArqSettings,
-    waiting: VecDeque<(u64, Sending)>,
-    sending: BTreeMap<u64, Sending>,
+    waiting: VecDeque<(u64, Box<Sending>)>,
+    /// Apart from the map, whose entries move when others come and go.
+    sending: BTreeMap<u64, Box<Sending>>,
     /// Messages among them with chunks to send now.
     ready: BTreeSet<u64>,
     /// No message expires or times out before.
@@ -27,19 +29,13 @@ pub struct ArqSender {
     late: Option<Instant>,
     /// Time of the last acknowledgement.
     heard_at: Instant,
-    /// Smoothed round-trip time and its variation in ns (RFC 6298).
-    trip: Option<(f64, f64)>,
+    responses: Responses,
     done: Vec<(u64, Outcome)>,
 }
 
-/// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
-/// congested network; here sending is paced, and a timeout first sends one chunk. A test holds the
-/// number of frames to 1.25 times the bound at 30 % loss.
-const SPREAD: f64 = 3.0;
-/// Time after which an answer has waited for others or for the sending rate (decision 101).
+/// Time from the arrival of a request after which its answer was held here: by the application, by
+/// other answers or by the sending rate (decision 101).
 const AT_ONCE: Span = Span::from_ms(2);
-/// Maximum number of times that a timeout is doubled.
-const MAX_DOUBLED: u32 = 5;
 
 impl ArqSender {
     /// An idle sender.
@@ -59,7 +55,7 @@ impl ArqSender {
             sending: BTreeMap::new(),
             ready: BTreeSet::new(),
             quiet_until: Instant::NEVER,
-            trip: None,
+            responses: Responses::new(settings.timeout),
             done: Vec::new(),
         }
     }
@@ -89,10 +85,18 @@ impl ArqSender {
         bytes: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), Refused> {
-        self.answer(message, bytes, until, 0)
+        let room = self.settings.datagram.saturating_sub(HEADER);
+        if room == 0 {
+            return Err(Refused::Small(self.settings.datagram));
+        }
+        let length = bytes.len();
+        let sending = Sending::new(bytes, room, until).ok_or(Refused::Long(length))?;
+        self.waiting.push_back((message, Box::new(sending)));
+        self.quiet_until = self.quiet_until.min(until.unwrap_or(Instant::NEVER));
+        Ok(())
     }
 
-    /// Queues an answer, triggered by the attempt `echo` of the request.
+    /// Queues an answer to a request, if it is known which attempt has arrived.
     ///
     /// # Errors
     /// [`Refused`] if it has too many chunks, or datagrams are too small.
@@ -101,48 +105,14 @@ impl ArqSender {
         message: u64,
         bytes: Vec<u8>,
         until: Option<Instant>,
-        echo: u8,
+        request: Option<Request>,
     ) -> Result<(), Refused> {
-        let room = self.settings.datagram.saturating_sub(HEADER);
-        if room == 0 {
-            return Err(Refused::Small(self.settings.datagram));
+        self.send(message, bytes, until)?;
+        if let Some((_, sending)) = self.waiting.back_mut() {
+            sending.echo = request.map_or(LAST_ATTEMPT, |request| request.attempt);
+            sending.queued_at = request.map(|request| request.at);
         }
-        let chunks = bytes.len().div_ceil(room).max(1);
-        if chunks > MAX_CHUNKS {
-            return Err(Refused::Long(bytes.len()));
-        }
-        let last = (chunks - 1) as u8;
-        let missing: Vec<u8> = (0..=last).collect();
-        let train = missing.iter().copied().collect();
-        let sending = Sending {
-            bytes,
-            last,
-            missing,
-            train,
-            ask_at: None,
-            asked: Vec::new(),
-            before: None,
-            echo,
-            queued_at: None,
-            tries: 0,
-            sent: 0,
-            known: 0,
-            until,
-        };
-        self.waiting.push_back((message, sending));
-        self.quiet_until = self.quiet_until.min(until.unwrap_or(Instant::NEVER));
         Ok(())
-    }
-
-    /// Acknowledgement timeout after `tries` timeouts.
-    fn timeout(&self, tries: u32) -> Span {
-        let first = match self.trip {
-            // Each end can be late by a tick.
-            Some((trip, variation)) => Span::from_ns_f64(trip + SPREAD * variation).max(2 * TICK),
-            None => self.settings.timeout,
-        };
-        // The first timeouts may be random losses: double only from the second on.
-        first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED))
     }
 
     /// The next datagram at `now`, if one may be sent, and the time of the next poll, if any.
@@ -176,9 +146,15 @@ impl ArqSender {
         if now < self.pace.next_at() {
             return (None, Some(self.pace.next_at()));
         }
-        let Some(message) = self.ready.first().copied() else { return (None, self.look_again()) };
+        let Some(message) = self.ready.first().copied() else {
+            // It may be too early: nothing is due then, and the time is found anew.
+            return (
+                None,
+                Some(self.quiet_until).filter(|at| *at < Instant::NEVER && !self.is_idle()),
+            );
+        };
         let tries = self.sending.get(&message).map_or(0, |sending| sending.tries);
-        let timeout = self.timeout(tries.min(MAX_DOUBLED));
+        let timeout = self.responses.timeout(tries.min(MAX_DOUBLED));
         // Does not underflow: without room, `answer` refuses all messages, so none is ready.
         let room = self.settings.datagram - HEADER;
         let alone = self.sending.values().all(|sending| sending.sent == sending.known);
@@ -188,8 +164,6 @@ impl ArqSender {
         };
         let Some(sending) = self.sending.get_mut(&message) else { return (None, None) };
         let Some(index) = sending.train.pop_front() else { return (None, None) };
-        let begin = usize::from(index) * room;
-        let end = (begin + room).min(sending.bytes.len());
         let asks = sending.train.is_empty();
         if asks {
             self.ready.remove(&message);
@@ -200,7 +174,7 @@ impl ArqSender {
         }
         sending.sent += 1;
         let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
-        let data = sending.bytes.get(begin..end).unwrap_or_default().to_vec();
+        let data = sending.data(index, room);
         // Of the train's first chunk: its delivery rate counts from there, as in BBR.
         let before = sending.before.take().unwrap_or(before);
         sending.before = Some(before).filter(|_| !asks);
@@ -266,6 +240,16 @@ impl ArqSender {
             Some(Datagram::Acknowledge { message, echo, received_chunks }) => {
                 self.acknowledged(message, (echo, &received_chunks), now)
             }
+            Some(Datagram::Complete(messages)) => {
+                let mut report = AckReport::default();
+                let known = messages.iter().filter_map(|Complete { message, echo }| {
+                    self.update(*message, *echo, |_| true, now)
+                });
+                if known.map(|one| report.add(&one)).count() > 0 {
+                    self.measured(&report, now);
+                }
+                report
+            }
             _ => AckReport::default(),
         }
     }
@@ -278,17 +262,33 @@ impl ArqSender {
         (echo, received_chunks): (u8, &[u8]),
         now: Instant,
     ) -> AckReport {
-        let Some(sending) = self.sending.get_mut(&message) else { return AckReport::default() };
         let bit = |index: u8| {
             received_chunks
                 .get(usize::from(index / 8))
                 .is_some_and(|byte| byte & (1 << (index % 8)) != 0)
         };
+        let Some(report) = self.update(message, echo, bit, now) else {
+            return AckReport::default();
+        };
+        self.measured(&report, now);
+        report
+    }
+
+    /// The receiver has these chunks of a message; `None` if the message is not in flight.
+    fn update(
+        &mut self,
+        message: u64,
+        echo: u8,
+        has: impl Fn(u8) -> bool,
+        now: Instant,
+    ) -> Option<AckReport> {
+        let sending = self.sending.get_mut(&message)?;
         // Check all chunks, not only the missing ones: a restarted receiver has none.
-        sending.missing = (0..=sending.last).filter(|index| !bit(*index)).collect();
+        sending.missing = (0..=sending.last).filter(|index| !has(*index)).collect();
         let mut acknowledged = None;
-        let mut report =
-            AckReport { round_trip: sending.round_trip(echo, now), ..AckReport::default() };
+        let round_trip = sending.round_trip(echo, now);
+        let response = sending.response(echo, now);
+        let mut report = AckReport { round_trip, response, ..AckReport::default() };
         if sending.train.is_empty() {
             let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
             report.lost = missing.min(sent);
@@ -309,8 +309,7 @@ impl ArqSender {
         }
         report.train = acknowledged
             .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
-        self.measured(&report, now);
-        report
+        Some(report)
     }
 
     /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
@@ -321,8 +320,9 @@ impl ArqSender {
         self.done.push((message, Outcome::Delivered));
         let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
         let received = (sending.missing.len() as u32).min(sent);
-        let round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
-        let mut report = AckReport { received, lost: sent - received, round_trip, train: None };
+        let mut report = AckReport { received, lost: sent - received, ..AckReport::default() };
+        report.round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
+        report.response = echo.and_then(|echo| sending.response(echo, now));
         let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
         let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
         report.train =
@@ -331,7 +331,7 @@ impl ArqSender {
         report
     }
 
-    /// Updates the round-trip estimate (RFC 6298, 2), and the rate.
+    /// Updates the timeout and the rate.
     fn measured(&mut self, report: &AckReport, now: Instant) {
         self.heard_at = now;
         if let Some(capacity) = &mut self.capacity {
@@ -343,14 +343,7 @@ impl ArqSender {
             report.train.into_iter().for_each(|train| capacity.train(train, now));
             self.pace.set_rate(capacity.pace());
         }
-        let Some(seen) = report.round_trip.map(Span::as_ns_f64) else { return };
-        self.trip = Some(match self.trip {
-            Some((trip, variation)) => {
-                let off = (trip - seen).abs();
-                (0.875 * trip + 0.125 * seen, 0.75 * variation + 0.25 * off)
-            }
-            None => (seen, seen / 2.0),
-        });
+        report.response.into_iter().for_each(|time| self.responses.record(time));
     }
 
     /// Whether a chunk of each message was sent: others can go first until then.

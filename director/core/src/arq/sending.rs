@@ -50,7 +50,7 @@ pub(super) struct Sending {
     pub before: Option<Delivered>,
     /// The attempt of the request that this answer belongs to.
     pub echo: u8,
-    /// When it was ready to be sent.
+    /// When it was ready to be sent; of an answer, when its request arrived.
     pub queued_at: Option<Instant>,
     /// Consecutive timeouts.
     pub tries: u32,
@@ -61,12 +61,50 @@ pub(super) struct Sending {
 }
 
 impl Sending {
+    /// A message in chunks of `room` bytes that waits to be sent; `None` if it has too many.
+    pub fn new(bytes: Vec<u8>, room: usize, until: Option<Instant>) -> Option<Self> {
+        let chunks = bytes.len().div_ceil(room).max(1);
+        let last = u8::try_from(chunks - 1).ok()?;
+        let missing: Vec<u8> = (0..=last).collect();
+        let train = missing.iter().copied().collect();
+        Some(Self {
+            bytes,
+            last,
+            missing,
+            train,
+            ask_at: None,
+            asked: Vec::new(),
+            before: None,
+            echo: 0,
+            queued_at: None,
+            tries: 0,
+            sent: 0,
+            known: 0,
+            until,
+        })
+    }
+
     /// Round-trip time of the attempt that triggered a reply; `None` beyond the counted attempts.
     /// Because a reply names its attempt, retransmitted messages give samples as well, which Karn
     /// and Partridge's rule excludes.
     pub fn round_trip(&self, echo: u8, now: Instant) -> Option<Span> {
         let attempt = self.asked.get(usize::from(echo))?;
         Some(now - attempt.asked_at)
+    }
+
+    /// Time until a reply, with the time for which the receiver held the message: a reply that does
+    /// not name its attempt gives none if there were several (Karn and Partridge).
+    pub fn response(&self, echo: u8, now: Instant) -> Option<Span> {
+        let only = self.asked.first().filter(|_| self.asked.len() == 1);
+        let only = only.map(|attempt| now - attempt.asked_at);
+        self.round_trip(echo, now).or(only)
+    }
+
+    /// The data of a chunk.
+    pub fn data(&self, index: u8, room: usize) -> Vec<u8> {
+        let begin = usize::from(index) * room;
+        let end = (begin + room).min(self.bytes.len());
+        self.bytes.get(begin..end).unwrap_or_default().to_vec()
     }
 
     /// Bytes of a chunk on the wire.

@@ -1,7 +1,7 @@
 //! Settings of a sender, and what it reports.
 
-use crate::Span;
 use crate::capacity::Train;
+use crate::{Instant, Span};
 
 /// Pacing and timeout of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +40,15 @@ impl Default for ArqSettings {
     }
 }
 
+/// A request that an answer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The attempt that has arrived.
+    pub attempt: u8,
+    /// Its arrival time.
+    pub at: Instant,
+}
+
 /// Final state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -67,8 +76,23 @@ pub struct AckReport {
     pub received: u32,
     /// Lost chunks of it.
     pub lost: u32,
-    /// Round-trip time, if known.
+    /// Round-trip time of the path, if known.
     pub round_trip: Option<Span>,
+    /// The same with the time for which the receiver held the message, if known.
+    pub response: Option<Span>,
     /// The train that it acknowledges, if known.
     pub train: Option<Train>,
+}
+
+impl AckReport {
+    /// Adds what the same acknowledgement tells of another message. It was held back for the least
+    /// time for the message with the shortest round trip, and the last train includes the others.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.lost += other.lost;
+        let least = |own: Option<Span>, other| own.into_iter().chain(other).min();
+        self.round_trip = least(self.round_trip, other.round_trip);
+        self.response = least(self.response, other.response);
+        self.train = other.train.or(self.train);
+    }
 }

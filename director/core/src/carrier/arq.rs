@@ -3,7 +3,10 @@
 use super::interface::{ALL, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
 use crate::analytic::{Case, Prediction, rounds};
-use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, LAST_ATTEMPT, Outcome};
+use crate::arq::{
+    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Complete, Datagram,
+    LAST_ATTEMPT, Outcome, Receipt, Request,
+};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
@@ -24,8 +27,7 @@ pub static MODEL: Model = Model {
     similar: None,
     repairs_ahead: false,
     fits: |_| true,
-    // A chunk that requests an acknowledgement has the highest bit set.
-    owns: |datagram| datagram.first().is_some_and(|first| matches!(first & 0x7f, 0x10 | 0x11)),
+    owns: |datagram| datagram.first().is_some_and(|first| arq::is_frame(*first)),
     predict,
     transport: Transport::Datagrams(
         |params| {
@@ -73,6 +75,12 @@ fn settings(params: &Params, own: Party) -> ArqSettings {
 /// reordered frames do not count as lost, and an answer can replace the acknowledgement.
 const ACK_DELAY_DIVISOR: u64 = 8;
 const MAX_ACK_DELAY: Span = Span::from_ms(10);
+/// Least delay where messages are answered: on a fast path an application takes longer than a
+/// fraction of the round trip. It is short against the least timeout of a sender, 4 ms.
+const MIN_ACK_DELAY: Span = Span::from_ms(1);
+/// Waiting acknowledgements that are sent at once, unless answers are to replace them. A sender has
+/// a limited number of messages in flight (`ArqSettings::most`), and must not wait for them.
+const ACK_AT: usize = 8;
 
 /// An ARQ sender and receiver, to one other end.
 pub(crate) struct Arq {
@@ -82,33 +90,47 @@ pub(crate) struct Arq {
     other: Keys,
     /// Whether the other end answers messages of this end.
     asks: bool,
+    /// Whether this end's answers replace its acknowledgements.
+    replaced: bool,
+    /// Messages per datagram of acknowledgements.
+    room: usize,
     /// Delayed acknowledgements and their sending times, by message.
-    acks: BTreeMap<MessageId, (Instant, Vec<u8>)>,
+    acks: BTreeMap<MessageId, (Instant, Receipt)>,
     /// The same by sending time.
     due: BTreeSet<(Instant, MessageId)>,
     wait: Span,
-    /// Attempt numbers of unanswered messages.
-    attempts: BTreeMap<MessageId, u8>,
+    /// Time after it that makes an acknowledgement late.
+    late: Span,
+    /// Unanswered messages.
+    requests: BTreeMap<MessageId, Request>,
 }
 
-/// Maximum number of such attempts.
-const MAX_ATTEMPTS: usize = 64;
+/// Maximum number of such messages.
+const MAX_REQUESTS: usize = 64;
+/// An acknowledgement this long after its time, or a round trip if that is longer, was held here, and
+/// gives no round-trip sample.
+const LATE_ACK: Span = Span::from_ms(2);
 
 impl Arq {
     /// Between `own` end and the `other` one, with keys of this purpose; `asks` if the other end
     /// answers messages of this one under the same number.
     pub fn new(params: &Params, purpose: Use, [own, other]: [Party; 2], asks: bool) -> Self {
         let keys = |from| params.root.keys(Scope::new(purpose, params.epoch, from));
+        let settings = settings(params, own);
+        let least = if params.answered { MIN_ACK_DELAY } else { Span::ZERO };
         Self {
-            sender: ArqSender::new(settings(params, own)),
+            replaced: params.answered && !asks,
+            room: (settings.datagram.saturating_sub(1) / COMPLETE_LEN).max(1),
+            sender: ArqSender::new(settings),
             receiver: ArqReceiver::new(),
             own: keys(own),
             other: keys(other),
             asks,
             acks: BTreeMap::new(),
             due: BTreeSet::new(),
-            wait: (params.round_trip / ACK_DELAY_DIVISOR).min(MAX_ACK_DELAY),
-            attempts: BTreeMap::new(),
+            wait: (params.round_trip / ACK_DELAY_DIVISOR).clamp(least, MAX_ACK_DELAY),
+            late: params.round_trip.max(LATE_ACK),
+            requests: BTreeMap::new(),
         }
     }
 
@@ -128,10 +150,36 @@ impl Arq {
     }
 
     /// Takes a delayed acknowledgement.
-    fn take_ack(&mut self, number: MessageId) -> Option<Vec<u8>> {
+    fn take_ack(&mut self, number: MessageId) -> Option<Receipt> {
         let (due, ack) = self.acks.remove(&number)?;
         self.due.remove(&(due, number));
         Some(ack)
+    }
+
+    /// The attempt that an acknowledgement names at `now`.
+    fn echo(ack: &Receipt, late_at: Instant, now: Instant) -> u8 {
+        if now > late_at { LAST_ATTEMPT } else { ack.echo }
+    }
+
+    /// The next acknowledgement, if it is time. Those of other whole messages go with it.
+    fn next_ack(&mut self, now: Instant) -> Option<Datagram> {
+        let (due, number) = *self.due.first()?;
+        if due > now && (self.replaced || self.acks.len() < ACK_AT) {
+            return None;
+        }
+        let mut first = self.take_ack(number)?;
+        first.echo = Self::echo(&first, due + self.late, now);
+        if first.received_chunks.is_some() {
+            return Some(first.datagram());
+        }
+        let mut messages = vec![Complete { message: first.message, echo: first.echo }];
+        let (all_due, late) = (&mut self.due, self.late);
+        let others = self.acks.extract_if(.., |_, (_, ack)| ack.received_chunks.is_none());
+        for (message, (due, ack)) in others.take(self.room - 1) {
+            all_due.remove(&(due, message));
+            messages.push(Complete { message, echo: Self::echo(&ack, due + late, now) });
+        }
+        Some(Datagram::Complete(messages))
     }
 
     fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
@@ -153,8 +201,8 @@ impl Exchange for Arq {
             // The answer replaces the acknowledgement.
             self.take_ack(number);
         }
-        let echo = self.attempts.remove(&number).unwrap_or(LAST_ATTEMPT);
-        let sent = self.sender.answer(number, sealed.to_vec(), until, echo);
+        let request = self.requests.remove(&number);
+        let sent = self.sender.answer(number, sealed.to_vec(), until, request);
         sent.map_err(|why| why.to_string())
     }
 
@@ -168,16 +216,17 @@ impl Exchange for Arq {
                 self.sender.answered(number, echo, now)
             }
             Some((number, attempt, _)) => {
-                self.attempts.insert(number, attempt);
-                if self.attempts.len() > MAX_ATTEMPTS {
-                    self.attempts.pop_first();
+                self.requests.insert(number, Request { attempt, at: now });
+                if self.requests.len() > MAX_REQUESTS {
+                    self.requests.pop_first();
                 }
                 AckReport::default()
             }
             None => self.sender.handle_ack(plain, now),
         };
         let received = self.receiver.receive(plain);
-        if let Some((number, reply)) = received.reply {
+        if let Some(reply) = received.reply {
+            let number = reply.message;
             // A newer acknowledgement takes the older one's time: chunks that keep arriving must
             // not delay it for ever.
             let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
@@ -195,12 +244,10 @@ impl Exchange for Arq {
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        let first = self.due.first().copied();
-        if let Some((_, number)) = first.filter(|(due, _)| *due <= now) {
-            let ack = self.take_ack(number);
-            return (ack.map(|ack| self.signed(ack)), Some(now));
+        if let Some(ack) = self.next_ack(now) {
+            return (Some(self.signed(ack.encode())), Some(now));
         }
-        let due = first.map(|(due, _)| due);
+        let due = self.due.first().map(|(due, _)| *due);
         let (datagram, wake) = self.sender.poll(now);
         let wake = [wake, due].into_iter().flatten().min();
         (datagram.map(|datagram| self.signed(datagram)), wake)
@@ -225,5 +272,106 @@ impl Exchange for Arq {
 
     fn retire(&mut self, _: Instant) {
         self.sender.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Root;
+    use crate::rng::Seed;
+
+    const RATE: f64 = 1e9;
+
+    /// A hub and a member, 100 us apart.
+    fn pair(answered: bool) -> [Arq; 2] {
+        let params = Params {
+            root: Root::insecure([1; 16]),
+            epoch: 0,
+            members: 1,
+            datagram: 1_400,
+            below: 42,
+            rate_bit_s: RATE,
+            loss: 0.0,
+            round_trip: Span::from_us(200),
+            wait: Span::from_us(200),
+            estimated: false,
+            answered,
+            answer: 100,
+            efficient: false,
+            seed: Seed::reproducible(1),
+        };
+        let ends = [Party::Hub, Party::Member(0)];
+        let arq = |ends: [Party; 2], asks| Arq::new(&params, Use::Frame, ends, asks);
+        [arq(ends, true), arq([ends[1], ends[0]], false)]
+    }
+
+    /// All datagrams that an end sends until `until`.
+    fn sent(end: &mut Arq, now: &mut Instant, until: Instant) -> Vec<Vec<u8>> {
+        let mut datagrams = Vec::new();
+        loop {
+            match end.poll(*now) {
+                (Some(datagram), _) => datagrams.push(datagram),
+                (None, Some(next)) if next > *now && next <= until => *now = next,
+                (None, _) => return datagrams,
+            }
+        }
+    }
+
+    #[test]
+    fn answers_that_arrive_together_are_acknowledged_together() {
+        let [mut hub, mut member] = pair(true);
+        let mut now = Instant::START;
+        for number in 0..32 {
+            hub.send(number, &[7; 100], None).unwrap();
+        }
+        // Before the first timeout, of 400 us.
+        let until = now + Span::from_us(300);
+        for datagram in sent(&mut hub, &mut now, until) {
+            assert_eq!(member.receive(&datagram, now).envelopes.len(), 1);
+        }
+        for number in 0..32 {
+            member.send(number, &[8; 100], None).unwrap();
+        }
+        let until = now + Span::from_us(300);
+        let answers = sent(&mut member, &mut now, until);
+        assert_eq!(answers.len(), 32, "the answers are the member's acknowledgements");
+        for datagram in &answers {
+            assert_eq!(hub.receive(datagram, now).envelopes.len(), 1);
+        }
+        // Within the least timeout of the member.
+        let until = now + Span::from_ms(3);
+        let acknowledgements = sent(&mut hub, &mut now, until);
+        assert!(acknowledgements.len() <= 2, "{}", acknowledgements.len());
+        acknowledgements.iter().for_each(|datagram| drop(member.receive(datagram, now)));
+        assert_eq!(member.take_delivered().len(), 32);
+        assert!(sent(&mut member, &mut now, Instant::NEVER).is_empty(), "nothing goes again");
+    }
+
+    #[test]
+    fn messages_without_answers_are_acknowledged_at_once() {
+        let [mut hub, mut member] = pair(false);
+        let mut now = Instant::START;
+        hub.send(1, &[7; 100], None).unwrap();
+        let first = sent(&mut hub, &mut now, Instant::START).remove(0);
+        member.receive(&first, now);
+        let until = now + Span::from_us(100);
+        assert_eq!(sent(&mut member, &mut now, until).len(), 1);
+    }
+
+    #[test]
+    fn what_was_held_at_the_member_gives_no_round_trip() {
+        for (held, sample) in [(Span::from_us(300), true), (Span::from_ms(20), false)] {
+            let [mut hub, mut member] = pair(true);
+            let mut now = Instant::START;
+            hub.send(1, &[7; 100], None).unwrap();
+            let first = sent(&mut hub, &mut now, Instant::START).remove(0);
+            // The member's program handles it late, and answers it.
+            member.receive(&first, now);
+            member.send(1, &[8; 100], None).unwrap();
+            now += held;
+            let answer = sent(&mut member, &mut now, Instant::START + held).remove(0);
+            assert_eq!(hub.receive(&answer, now).round_trip.is_some(), sample, "{held:?}");
+        }
     }
 }

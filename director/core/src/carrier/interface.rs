@@ -94,6 +94,8 @@ pub struct Params {
     pub wait: Span,
     /// Whether the data rate is an estimate, not configured.
     pub estimated: bool,
+    /// Whether the application answers messages.
+    pub answered: bool,
     /// Size of a sealed answer in bytes, assumed or measured.
     pub answer: usize,
     /// Whether bytes or energy have a target: no extra frames to save time.

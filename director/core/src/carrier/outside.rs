@@ -241,6 +241,7 @@ mod tests {
             round_trip: Span::from_ms(1),
             wait: Span::from_ms(1),
             estimated: false,
+            answered: true,
             answer: 0,
             efficient: false,
             seed: Seed::reproducible(7),

@@ -435,6 +435,7 @@ mod tests {
                 round_trip: Span::from_ms(10),
                 wait: Span::from_ms(10),
                 estimated: false,
+                answered: true,
                 answer: 100,
                 efficient: false,
                 seed: Seed::reproducible(1),

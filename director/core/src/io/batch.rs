@@ -2,6 +2,7 @@
 //! and receives most datagrams in groups. Datagrams of the same size to the same address go to the
 //! kernel as one buffer, which it segments (UDP_SEGMENT), and come from it in the same way (UDP_GRO).
 
+use crate::Span;
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, sockaddr_storage, socklen_t};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use socket2::SockAddr;
@@ -9,6 +10,7 @@ use std::cell::RefCell;
 use std::io::{Error, ErrorKind, Result};
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -20,17 +22,30 @@ const LONGEST: usize = 65_536;
 const SEGMENTS: usize = 64;
 /// Maximum bytes per segmented buffer, below the longest IP packet.
 const SEGMENTED: usize = 60_000;
-/// Room for a control message with an `int`, aligned as its header.
-type Control = [u64; 4];
+/// Room for control messages with an `int` and a `timespec`, aligned as their headers.
+type Control = [u64; 8];
+/// Longer waits in the socket are a clock that was set meanwhile.
+const LONGEST_WAIT: Span = Span::from_s(1);
 
-/// Asks the kernel to receive datagrams of one size and sender together. An older kernel without
-/// this gives them one by one.
-pub fn receive_segments(socket: impl AsFd) {
+/// Asks the kernel to receive datagrams of one size and sender together, and for their arrival
+/// times. An older kernel without this gives them one by one.
+pub fn set_options(socket: impl AsFd) {
     let on: c_int = 1;
     let (fd, size) = (socket.as_fd().as_raw_fd(), size_of::<c_int>() as socklen_t);
-    // SAFETY: the descriptor is open; the option is an int, which outlives the call.
-    let _ =
-        unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_GRO, (&raw const on).cast(), size) };
+    for (level, option) in
+        [(libc::SOL_UDP, libc::UDP_GRO), (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)]
+    {
+        // SAFETY: the descriptor is open; the option is an int, which outlives the call.
+        let _ = unsafe { libc::setsockopt(fd, level, option, (&raw const on).cast(), size) };
+    }
+}
+
+/// A datagram that has arrived.
+pub struct Arrival<'a> {
+    pub bytes: &'a [u8],
+    pub from: SocketAddr,
+    /// Time for which it has waited in the socket: the machine was busy, not the path.
+    pub waited: Span,
 }
 
 /// Buffers for datagrams that have arrived.
@@ -38,8 +53,16 @@ struct Buffers {
     bytes: Box<[u8]>,
     names: Box<[sockaddr_storage; BUFFERS]>,
     controls: [Control; BUFFERS],
-    /// Length of what a buffer has, and of a datagram in it.
-    lengths: [(usize, usize); BUFFERS],
+    contents: [Content; BUFFERS],
+}
+
+/// What a buffer has.
+#[derive(Clone, Copy, Default)]
+struct Content {
+    /// Its length, and that of a datagram in it, in bytes.
+    length: usize,
+    segment: usize,
+    waited: Span,
 }
 
 thread_local! {
@@ -73,8 +96,8 @@ impl Batch {
         self.count < BUFFERS
     }
 
-    /// The datagrams and their senders.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], SocketAddr)> {
+    /// The datagrams.
+    pub fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
         let buffers = self.buffers.iter();
         buffers.flat_map(|buffers| (0..self.count).flat_map(|place| buffers.datagrams(place)))
     }
@@ -90,8 +113,8 @@ impl Buffers {
     fn new() -> Self {
         // SAFETY: all bytes of these structures may be zero.
         let names = Box::new(unsafe { zeroed() });
-        let (controls, lengths) = ([Control::default(); BUFFERS], [(0, 0); BUFFERS]);
-        Self { bytes: vec![0; BUFFERS * LONGEST].into(), names, controls, lengths }
+        let (controls, contents) = ([Control::default(); BUFFERS], [Content::default(); BUFFERS]);
+        Self { bytes: vec![0; BUFFERS * LONGEST].into(), names, controls, contents }
     }
 
     fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize> {
@@ -116,40 +139,66 @@ impl Buffers {
             libc::recvmmsg(fd, heads.as_mut_ptr(), BUFFERS as u32, wait, std::ptr::null_mut())
         };
         let count = usize::try_from(count).map_err(|_| Error::last_os_error())?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for (place, head) in heads.iter().take(count).enumerate() {
             let length = (head.msg_len as usize).min(LONGEST);
             // SAFETY: the kernel has filled the header, which points to our control buffer.
-            let segment = unsafe { segment_of(&head.msg_hdr) };
-            self.lengths[place] = (length, segment.unwrap_or(length).max(1));
+            let told = unsafe { controls_of(&head.msg_hdr) };
+            let waited = told.arrived_at.map(|at| now.saturating_sub(at).into());
+            let waited = waited.filter(|waited| *waited < LONGEST_WAIT).unwrap_or_default();
+            let segment = told.segment.unwrap_or(length).max(1);
+            self.contents[place] = Content { length, segment, waited };
         }
         Ok(count)
     }
 
-    fn datagrams(&self, place: usize) -> impl Iterator<Item = (&[u8], SocketAddr)> {
-        let (length, segment) = self.lengths[place];
+    fn datagrams(&self, place: usize) -> impl Iterator<Item = Arrival<'_>> {
+        let Content { length, segment, waited } = self.contents[place];
         let whole = &self.bytes[place * LONGEST..][..length];
         let from = address(&self.names[place]);
-        from.into_iter().flat_map(move |from| whole.chunks(segment).map(move |part| (part, from)))
+        let arrival = move |(bytes, from)| Arrival { bytes, from, waited };
+        let parts = move |from| whole.chunks(segment).map(move |part| arrival((part, from)));
+        from.into_iter().flat_map(parts)
     }
 }
 
-/// The size of segments in a received buffer, if there is more than one.
+/// What the kernel says of a received buffer.
+#[derive(Default)]
+struct Controls {
+    /// The size of segments, if there is more than one.
+    segment: Option<usize>,
+    /// The arrival time, from the epoch of the system's clock.
+    arrived_at: Option<Duration>,
+}
+
+/// Reads what the kernel says of a received buffer.
 ///
 /// # Safety
 /// `recvmmsg` has filled the header, and its control buffer still exists.
-unsafe fn segment_of(head: &libc::msghdr) -> Option<usize> {
+unsafe fn controls_of(head: &libc::msghdr) -> Controls {
+    let mut controls = Controls::default();
     // SAFETY: the caller guarantees it; the macros stay within the control buffer.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(head);
         while let Some(control) = next.as_ref() {
-            if (control.cmsg_level, control.cmsg_type) == (libc::SOL_UDP, libc::UDP_GRO) {
-                let size = libc::CMSG_DATA(control).cast::<c_int>().read_unaligned();
-                return usize::try_from(size).ok();
+            let data = libc::CMSG_DATA(control);
+            match (control.cmsg_level, control.cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let size = data.cast::<c_int>().read_unaligned();
+                    controls.segment = usize::try_from(size).ok();
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let at = data.cast::<libc::timespec>().read_unaligned();
+                    let part = u32::try_from(at.tv_nsec).unwrap_or(0);
+                    controls.arrived_at =
+                        u64::try_from(at.tv_sec).ok().map(|whole| Duration::new(whole, part));
+                }
+                _ => {}
             }
             next = libc::CMSG_NXTHDR(head, control);
         }
     }
-    None
+    controls
 }
 
 fn address(name: &sockaddr_storage) -> Option<SocketAddr> {
@@ -286,6 +335,33 @@ unsafe fn segment(head: &libc::msghdr, size: u16) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
+
+    #[tokio::test]
+    async fn the_time_in_the_socket_is_known() {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let [own, other] =
+            [UdpSocket::bind(local).await.unwrap(), UdpSocket::bind(local).await.unwrap()];
+        set_options(&other);
+        // The clocks differ by what adjusts the system's one.
+        let (slack, begin) = (Duration::from_millis(5), Instant::now());
+        loop {
+            let began = Instant::now();
+            own.send_to(&[1; 10], other.local_addr().unwrap()).await.unwrap();
+            let sent = Instant::now();
+            std::thread::sleep(Duration::from_millis(50));
+            let least = sent.elapsed();
+            let batch = Batch::receive(&other).unwrap();
+            let most = began.elapsed();
+            let waited = Duration::from(batch.iter().next().unwrap().waited);
+            assert!(waited <= most + slack, "{waited:?} {most:?}");
+            if waited + slack >= least {
+                break;
+            }
+            // The kernel begins to take arrival times a while after the first socket asks for them.
+            assert!(begin.elapsed() < Duration::from_secs(30), "{waited:?} {least:?}");
+        }
+    }
 
     #[tokio::test]
     async fn datagrams_arrive_one_by_one_whatever_they_were_sent_in() {
@@ -293,7 +369,7 @@ mod tests {
         let open = || UdpSocket::bind(local);
         let (own, first, second) =
             (open().await.unwrap(), open().await.unwrap(), open().await.unwrap());
-        receive_segments(&first);
+        set_options(&first);
         let sizes = [100, 100, 40, 100, 7, 7, 7, 1_400, 1_400, 8, 9];
         for whole in [false, true] {
             let mut outbox = Outbox { whole, ..Outbox::default() };
@@ -314,9 +390,9 @@ mod tests {
                 while received.len() < sizes.len() + more {
                     socket.readable().await.unwrap();
                     let Some(batch) = Batch::receive(socket) else { continue };
-                    for (datagram, from) in batch.iter() {
-                        assert_eq!(from, own.local_addr().unwrap());
-                        received.push(datagram.to_vec());
+                    for arrival in batch.iter() {
+                        assert_eq!(arrival.from, own.local_addr().unwrap());
+                        received.push(arrival.bytes.to_vec());
                     }
                 }
                 let expected = sizes.iter().enumerate().map(|(place, n)| vec![place as u8; *n]);

@@ -1,6 +1,6 @@
 //! A hub's session on sockets.
 
-use super::batch::{Batch, Outbox};
+use super::batch::{Arrival, Batch, Outbox};
 use super::command::{Collected, Command, Sending};
 use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
@@ -254,9 +254,9 @@ impl Driver {
         }
     }
 
-    fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
+    fn receive(&mut self, Arrival { bytes, from, waited }: Arrival<'_>, now: Instant) {
         let member = self.numbers.get(&from).copied();
-        self.hub.receive(datagram, member, self.clock.now());
+        self.hub.receive(bytes, member, self.clock.arrival(now - waited));
         for reply in self.hub.take_replies() {
             // As any other datagram, it may be lost.
             let _ = self.socket.try_send_to(&reply, from);
@@ -324,9 +324,8 @@ impl Driver {
     fn catch_up(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(batch) = Batch::receive(&self.socket) else { return };
-            for (datagram, from) in batch.iter() {
-                self.receive(datagram, from);
-            }
+            let now = self.clock.read();
+            batch.iter().for_each(|arrival| self.receive(arrival, now));
             if batch.is_last() {
                 return;
             }

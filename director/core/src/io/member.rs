@@ -1,6 +1,6 @@
 //! A member on sockets.
 
-use super::batch::{Batch, Outbox};
+use super::batch::{Arrival, Batch, Outbox};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::{Command, Publisher, Reply};
 use super::resolver::{Resolve, Resolver};
@@ -202,8 +202,10 @@ impl Driver {
         let Some((_, socket)) = &self.group else { return };
         for _ in 0..AT_ONCE {
             let Some(batch) = Batch::receive(socket) else { return };
-            let now = self.clock.now();
-            batch.iter().for_each(|(datagram, _)| self.member.receive(datagram, now));
+            let now = self.clock.read();
+            for arrival in batch.iter() {
+                self.member.receive(arrival.bytes, self.clock.arrival(now - arrival.waited));
+            }
             if batch.is_last() {
                 return;
             }
@@ -215,22 +217,22 @@ impl Driver {
         for _ in 0..AT_ONCE {
             let Some(batch) = Batch::receive(&self.socket) else { return };
             self.catch_up();
-            for (datagram, from) in batch.iter() {
-                self.receive(datagram, from);
-            }
+            let now = self.clock.read();
+            batch.iter().for_each(|arrival| self.receive(arrival, now));
             if batch.is_last() {
                 return;
             }
         }
     }
 
-    fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
+    fn receive(&mut self, Arrival { bytes, from, waited }: Arrival<'_>, now: Instant) {
         if !family::same(from, self.hub) {
             return self.resolver.heard_other();
         }
-        self.resolver.record_arrival(self.clock.now());
-        self.member.receive(datagram, self.clock.now());
-        if self.member.misses_multicast(datagram) {
+        let now = self.clock.arrival(now - waited);
+        self.resolver.record_arrival(now);
+        self.member.receive(bytes, now);
+        if self.member.misses_multicast(bytes) {
             self.join_again();
         }
     }

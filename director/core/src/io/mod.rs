@@ -64,20 +64,36 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A monotonic clock, from the start of a session.
 #[derive(Debug, Clone, Copy)]
-struct Clock(tokio::time::Instant);
+struct Clock {
+    start: tokio::time::Instant,
+    /// The latest time that the session has seen.
+    latest: Instant,
+}
 
 impl Clock {
     fn start() -> Self {
-        Self(tokio::time::Instant::now())
+        Self { start: tokio::time::Instant::now(), latest: Instant::START }
     }
 
-    fn now(self) -> Instant {
-        Instant::START + self.0.elapsed().into()
+    fn now(&mut self) -> Instant {
+        self.arrival(self.read())
+    }
+
+    /// The time of a datagram that arrived `at` a time. A session's time never goes back: at the
+    /// earliest, the latest one before.
+    fn arrival(&mut self, at: Instant) -> Instant {
+        self.latest = self.latest.max(at);
+        self.latest
+    }
+
+    /// The time now, which the session has not seen yet.
+    fn read(self) -> Instant {
+        Instant::START + self.start.elapsed().into()
     }
 
     /// The instant of `at`, limited to the maximum sleep.
     fn until(self, at: Option<Instant>) -> tokio::time::Instant {
         let latest = tokio::time::Instant::now() + LONGEST_SLEEP;
-        at.map_or(latest, |at| (self.0 + at.since_start().into()).min(latest))
+        at.map_or(latest, |at| (self.start + at.since_start().into()).min(latest))
     }
 }

@@ -96,7 +96,7 @@ pub fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
 
 /// Hands a socket to the runtime.
 pub(super) fn driven(socket: UdpSocket) -> Result<tokio::net::UdpSocket, Error> {
-    super::batch::receive_segments(&socket);
+    super::batch::set_options(&socket);
     let what = "cannot wait for a UDP socket".to_owned();
     tokio::net::UdpSocket::from_std(socket).map_err(|source| Error::Socket { what, source })
 }

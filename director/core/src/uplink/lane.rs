@@ -77,6 +77,7 @@ impl Lane {
             round_trip: path.round_trip,
             wait: path.round_trip,
             estimated: path.estimated,
+            answered: false,
             answer: 0,
             efficient: false,
             // The ARQ makes no random decisions.

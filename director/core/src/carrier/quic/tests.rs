@@ -24,6 +24,7 @@ fn params(root: Root, datagram: usize) -> Params {
         round_trip: 40 * MS,
         wait: 40 * MS,
         estimated: false,
+        answered: true,
         answer: 100,
         efficient: false,
         seed: Seed::reproducible(7),

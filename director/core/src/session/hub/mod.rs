@@ -268,6 +268,7 @@ impl Hub {
             round_trip: here.rtt,
             wait: here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default()),
             estimated: self.capacity.is_estimated(),
+            answered: self.config.pattern.is_answered(),
             answer,
             efficient: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,

@@ -68,6 +68,7 @@ impl Member {
                 round_trip,
                 wait: round_trip,
                 estimated: invitation.estimated,
+                answered: link.welcome.answered,
                 answer: 0,
                 efficient: false,
                 seed: self.rng.seed(),
