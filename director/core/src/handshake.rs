@@ -213,7 +213,7 @@ impl Initiator {
                 // (docs/director-wire.md).
                 let rest = datagram.strip_prefix(&[WELCOME])?.strip_prefix(&self.hello[1..])?;
                 let welcome = Welcome::decode(rest)?;
-                Some((Root::insecure(welcome.session), welcome))
+                Some((Root::insecure_pair(welcome.session, &self.hello[1..]), welcome))
             }
         }
     }
@@ -242,7 +242,8 @@ pub fn respond(
     let Some(psk) = psk else {
         let nonce = hello.strip_prefix(&[HELLO]).filter(|nonce| nonce.len() == NONCE)?;
         let message = [&[WELCOME], nonce, &welcome.encode()].concat();
-        return Some(Accepted { root: Root::insecure(welcome.session), message, named: None });
+        let root = Root::insecure_pair(welcome.session, nonce);
+        return Some(Accepted { root, message, named: None });
     };
     // psk0: the key is mixed in before the first message, so its tag proves the sender before any
     // curve operation (decision 63).

@@ -123,6 +123,8 @@ impl Psk {
 #[derive(Clone)]
 pub struct Root {
     session: SessionId,
+    /// Before the first count of control messages.
+    first_count: u32,
     secret: Option<hkdf::Prk>,
     /// The last keys of [`Self::recent`]: to derive them takes longer than to seal a short message.
     recent: Arc<Mutex<VecDeque<Arc<Keys>>>>,
@@ -151,12 +153,25 @@ impl Root {
     /// From a fresh secret, for a session.
     pub fn new(secret: &[u8], session: SessionId) -> Self {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session);
-        Self { session, secret: Some(salt.extract(secret)), recent: Arc::default() }
+        let secret = Some(salt.extract(secret));
+        Self { session, first_count: 0, secret, recent: Arc::default() }
     }
 
     /// Without a key: everyone on the path can read and forge all messages.
     pub fn insecure(session: SessionId) -> Self {
-        Self { session, secret: None, recent: Arc::default() }
+        Self { session, first_count: 0, secret: None, recent: Arc::default() }
+    }
+
+    /// The same between the hub and the start of a member that has drawn these random bytes.
+    pub fn insecure_pair(session: SessionId, drawn: &[u8]) -> Self {
+        let first_count = drawn.first_chunk().map_or(0, |first| u32::from_be_bytes(*first));
+        Self { first_count, ..Self::insecure(session) }
+    }
+
+    /// The number before the first count of control messages. Without security it separates those
+    /// of two starts of a member: no key does.
+    pub(crate) fn first_count(&self) -> u32 {
+        self.first_count
     }
 
     /// The session.

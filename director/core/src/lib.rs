@@ -35,6 +35,7 @@ pub mod carrier;
 #[cfg(feature = "coap")]
 pub mod coap;
 mod conditions;
+mod counts;
 mod crypto;
 pub mod envelope;
 mod estimate;

@@ -51,6 +51,16 @@ pub enum FromMember {
     Alive(u32, Models),
 }
 
+impl FromMember {
+    /// The count of a control message.
+    pub(crate) fn count(&self) -> Option<u32> {
+        match self {
+            Self::Ready(count, ..) | Self::Cannot(count, _) | Self::Alive(count, _) => Some(*count),
+            Self::Answer(..) | Self::Acknowledge(_) => None,
+        }
+    }
+}
+
 /// What a `Ready` message answers: the low bits of its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {

@@ -12,6 +12,12 @@ use alloc::collections::{BTreeMap, VecDeque};
 /// Maximum number of messages that the lane has at a time: the others wait by priority.
 const WINDOW: usize = 32;
 
+/// Time without progress after which the hub may not know the keys of the lane, in addition to four
+/// round trips; doubled each time.
+const STALLED: Span = Span::from_s(1);
+/// Maximum number of times that it is doubled.
+const MAX_DOUBLED: u32 = 5;
+
 /// A message that the lane does not have yet.
 struct Queued {
     kind: u8,
@@ -37,6 +43,12 @@ pub struct Uplink {
     bytes: usize,
     lane: Option<Lane>,
     outcomes: VecDeque<(u32, Outcome)>,
+    /// Round-trip time of the path at the begin of the lane.
+    round_trip: Span,
+    /// Time at which the lane counts as stalled, while the hub has not received a message, and how
+    /// often it was so without progress since.
+    stalled_at: Option<Instant>,
+    stalls: u32,
 }
 
 impl Uplink {
@@ -85,6 +97,7 @@ impl Uplink {
     /// gone, or not: it is not sent again, since it would arrive twice.
     pub fn connect(&mut self, root: &Root, member: u16, path: Path) {
         let lane = Lane::new(root, Party::Member(member), member, path);
+        (self.round_trip, self.stalled_at, self.stalls) = (path.round_trip, None, 0);
         let mut before = self.lane.replace(lane);
         for (number, sent) in core::mem::take(&mut self.sent) {
             let begun = before.as_mut().is_none_or(|before| before.withdraw(number));
@@ -100,7 +113,10 @@ impl Uplink {
         let (genuine, replies) = lane.receive(frame, now);
         for (number, sent) in &mut self.sent {
             // It no longer holds up others, however long the hub's application takes.
-            sent.delivered |= !lane.has(*number);
+            let delivered = !lane.has(*number);
+            if delivered && !core::mem::replace(&mut sent.delivered, delivered) {
+                (self.stalled_at, self.stalls) = (None, 0);
+            }
         }
         for (number, plain) in replies {
             let Some((kind, body)) = plain.split_first() else { continue };
@@ -121,6 +137,22 @@ impl Uplink {
             self.bytes -= sent.bytes;
             self.outcomes.push_back((number, outcome));
         }
+    }
+
+    /// Whether the hub has not received what the lane sends, although it had the time. Once; the next
+    /// time is later.
+    pub fn is_stalled(&mut self, now: Instant) -> bool {
+        let waits = self.sent.values().any(|sent| !sent.delivered);
+        let stalled = waits && self.stalled_at.is_some_and(|at| at <= now);
+        if stalled || !waits {
+            self.stalled_at = None;
+            self.stalls += u32::from(stalled);
+        }
+        if waits {
+            let wait = (STALLED + 4 * self.round_trip) * (1 << self.stalls.min(MAX_DOUBLED));
+            self.stalled_at.get_or_insert(now + wait);
+        }
+        stalled
     }
 
     /// Ends messages whose lifetime is over.
@@ -174,7 +206,7 @@ impl Uplink {
         }
         let ends = self.queue.values().map(|queued| queued.until);
         let ends = ends.chain(self.sent.values().map(|sent| sent.until));
-        (None, ends.chain(wake).min())
+        (None, ends.chain(wake).chain(self.stalled_at).min())
     }
 
     /// Outcomes since the last call; each message has one.

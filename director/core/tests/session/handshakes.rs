@@ -14,29 +14,31 @@ fn plain_config() -> Config {
 }
 
 /// A hub and members that talk over a path in a test's hands.
-struct Pair {
-    hub: Hub,
-    members: Vec<Member>,
-    now: u64,
+pub struct Pair {
+    pub hub: Hub,
+    pub members: Vec<Member>,
+    pub now: u64,
     /// All datagrams so far: the receiving member, or `None` for the hub, with the sending one.
     sent: Vec<(Option<u32>, u32, Vec<u8>)>,
     delivered: Vec<(u32, Vec<u8>)>,
     answers: Vec<(u32, Vec<u8>)>,
     over: Vec<Vec<u32>>,
+    /// Number of messages of members.
+    pub accepted: u32,
 }
 
 impl Pair {
-    fn new(config: &Config, members: &[Config]) -> Self {
+    pub fn new(config: &Config, members: &[Config]) -> Self {
         let count = members.len();
         let members = members.iter().zip(50..).map(|(config, seed)| member(config, seed));
         let (sent, delivered, answers) = (Vec::new(), Vec::new(), Vec::new());
         let hub = hub(config, count, 5);
         let members = members.collect();
-        Self { hub, members, now: 0, sent, delivered, answers, over: Vec::new() }
+        Self { hub, members, now: 0, sent, delivered, answers, over: Vec::new(), accepted: 0 }
     }
 
     /// A step of time, over a path that carries a datagram if `carries` says so.
-    fn step(&mut self, mut carries: impl FnMut(&[u8]) -> bool) {
+    pub fn step(&mut self, mut carries: impl FnMut(&[u8]) -> bool) {
         self.now += STEP;
         let now = self.now;
         while let (Some((to, datagram)), _) = self.hub.poll(Instant::from_ns(now)) {
@@ -64,17 +66,21 @@ impl Pair {
             match event {
                 Event::Answer { member, bytes, .. } => self.answers.push((member, bytes)),
                 Event::Over { lacking, .. } => self.over.push(lacking),
+                Event::Message { from, .. } => {
+                    self.hub.accept(from);
+                    self.accepted += 1;
+                }
                 _ => {}
             }
         }
     }
 
-    fn run(&mut self, seconds: u64) {
+    pub fn run(&mut self, seconds: u64) {
         (0..seconds * 100).for_each(|_| self.step(|_| true));
     }
 
     /// Sends a message to all; returns who has answered after two seconds.
-    fn ask(&mut self, message: &[u8]) -> Vec<u32> {
+    pub fn ask(&mut self, message: &[u8]) -> Vec<u32> {
         self.answers.clear();
         self.hub.send(message, Instant::from_ns(self.now)).unwrap();
         self.run(2);

@@ -11,6 +11,7 @@ mod joining;
 mod keep_alive;
 mod overtaken;
 mod pair;
+mod proofs;
 mod rejected;
 mod uplink;
 

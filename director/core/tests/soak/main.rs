@@ -2,7 +2,8 @@
 //! delays, corrupts and replays datagrams, cuts lines and changes addresses, while members restart
 //! and the session changes its model. Each message must end as exactly one of acknowledged, failed
 //! and unknown, and the logs of the applications must agree: what is acknowledged was received, what
-//! has failed was not, and nothing was received twice by a start of a member.
+//! has failed was not, and nothing was received twice by a start of a member. After the last fault,
+//! all members exchange messages with the hub again.
 //!
 //! The faults are drawn from a seed; the timing is that of the machine.
 #![cfg(feature = "io")]
@@ -13,34 +14,24 @@ mod relay;
 mod round;
 #[cfg(feature = "coap")]
 mod stopped;
+mod storm;
+mod weather;
 
-use director::Pattern;
 use log::Ends;
-use relay::{Faults, Weather};
-use round::Setup;
+use round::{PATTERNS, Setup};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-
-const PATTERNS: [Pattern; 3] =
-    [Pattern::PublishCollect, Pattern::RequestResponse, Pattern::PublishSubscribe];
+use weather::{Faults, Weather};
 
 /// Round `number` of a seed.
 fn setup(seed: u64, number: u64, time: Duration) -> Setup {
     let mut draws = draws::Draws::new(seed, number + 100);
-    let mut up_to = |most: u64| draws.below(1_000) as f64 * most as f64 / 1e5;
     Setup {
         seed: seed.wrapping_add(number.wrapping_mul(0x1234_5678_9abc_def1)),
         pattern: PATTERNS[(number % 3) as usize],
         keys: number / 3 % 2 == 1,
         rate_bit_s: if number % 4 == 3 { 0.0 } else { 100e6 },
-        weather: Weather {
-            drop: up_to(20),
-            duplicate: up_to(20),
-            reorder: up_to(40),
-            delay: up_to(10),
-            corrupt: up_to(10),
-            replay: up_to(10),
-        },
+        weather: Weather::draw(&mut draws),
         time,
     }
 }
@@ -78,6 +69,11 @@ async fn soak(
     faults
 }
 
+/// A number of the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 #[tokio::test]
 async fn messages_end_truly_whatever_the_path_does() {
     // Each pattern, one key for all and a key for each, with and without a configured rate.
@@ -90,7 +86,6 @@ async fn messages_end_truly_whatever_the_path_does() {
 #[tokio::test]
 #[ignore = "takes 20 minutes"]
 async fn a_million_faults() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let seed = number("DIRECTOR_SOAK_SEED").unwrap_or(1);
     let enough = number("DIRECTOR_SOAK_FAULTS").unwrap_or(1_000_000);
     let limit = Duration::from_secs(number("DIRECTOR_SOAK_SECONDS").unwrap_or(1_200));

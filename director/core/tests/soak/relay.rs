@@ -2,88 +2,12 @@
 //! the member, and one that the member takes for the hub.
 
 use crate::draws::Draws;
-use std::fmt;
+use crate::weather::{self, Faults, Toward, Weather};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
-
-/// Probabilities of faults per datagram, 0 to 1.
-#[derive(Debug, Clone, Copy)]
-pub struct Weather {
-    pub drop: f64,
-    pub duplicate: f64,
-    pub reorder: f64,
-    pub delay: f64,
-    pub corrupt: f64,
-    pub replay: f64,
-}
-
-/// Faults so far, by kind.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Faults {
-    pub datagrams: u64,
-    pub dropped: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    pub delayed: u64,
-    pub corrupted: u64,
-    /// Datagrams that had been sent earlier in the round, to either end.
-    pub replayed: u64,
-    /// Datagrams lost in cuts.
-    pub cut_off: u64,
-    pub cuts: u64,
-    /// A member's new address, as behind a NAT that has forgotten the old one.
-    pub rebinds: u64,
-    pub restarts: u64,
-    pub model_changes: u64,
-    /// Sessions whose members did not all exchange messages within 20 s after the last fault; no
-    /// faults of the relay.
-    pub not_recovered: u64,
-}
-
-impl Faults {
-    /// Their sum.
-    pub fn total(&self) -> u64 {
-        let Self { dropped, duplicated, reordered, delayed, corrupted, replayed, .. } = *self;
-        let events = self.cut_off + self.cuts + self.rebinds + self.restarts + self.model_changes;
-        dropped + duplicated + reordered + delayed + corrupted + replayed + events
-    }
-
-    /// Adds those of another round.
-    pub fn add(&mut self, other: &Self) {
-        self.datagrams += other.datagrams;
-        self.dropped += other.dropped;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.delayed += other.delayed;
-        self.corrupted += other.corrupted;
-        self.replayed += other.replayed;
-        self.cut_off += other.cut_off;
-        self.cuts += other.cuts;
-        self.rebinds += other.rebinds;
-        self.restarts += other.restarts;
-        self.model_changes += other.model_changes;
-        self.not_recovered += other.not_recovered;
-    }
-}
-
-impl fmt::Display for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} faults: {self:?}", self.total())
-    }
-}
-
-/// Datagrams kept for later replay.
-const KEPT: usize = 256;
-
-/// A direction of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Toward {
-    Hub,
-    Member,
-}
 
 /// The line between the hub and a member.
 struct Line {
@@ -94,8 +18,7 @@ struct Line {
     /// The member's address, once it has sent something.
     member: Option<SocketAddr>,
     cut_until: [Option<Instant>; 2],
-    /// Earlier datagrams, by direction.
-    earlier: [Vec<Vec<u8>>; 2],
+    path: weather::Line,
     /// Receives from `facing_hub`.
     reader: Option<JoinHandle<()>>,
 }
@@ -135,7 +58,7 @@ impl Relay {
                 facing_member: open().await,
                 member: None,
                 cut_until: [None; 2],
-                earlier: [Vec::new(), Vec::new()],
+                path: weather::Line::default(),
                 reader: None,
             });
         }
@@ -251,65 +174,9 @@ impl State {
             faults.cut_off += 1;
             return Vec::new();
         }
-        let Some(weather) = self.weather else { return vec![(Duration::ZERO, datagram.to_vec())] };
-        let earlier = &mut line.earlier[to as usize];
-        if earlier.len() < KEPT {
-            earlier.push(datagram.to_vec());
-        } else {
-            let place = draws.below(KEPT as u64) as usize;
-            earlier[place] = datagram.to_vec();
-        }
-        let mut sent = Vec::new();
-        if draws.chance(weather.replay) {
-            faults.replayed += 1;
-            // Also in the direction that it did not have.
-            let all = &line.earlier[draws.below(2) as usize];
-            let any = all.get(draws.below(all.len().max(1) as u64) as usize);
-            sent.extend(any.map(|any| (Duration::ZERO, any.clone())));
-        }
-        if draws.chance(weather.drop) {
-            faults.dropped += 1;
-            return sent;
-        }
-        let mut copies = 1;
-        if draws.chance(weather.duplicate) {
-            faults.duplicated += 1;
-            copies += 1 + draws.below(3);
-        }
-        for _ in 0..copies {
-            let (mut delay, mut bytes) = (Duration::ZERO, datagram.to_vec());
-            if draws.chance(weather.reorder) {
-                faults.reordered += 1;
-                delay = Duration::from_micros(100 + draws.below(5_000));
-            }
-            if draws.chance(weather.delay) {
-                faults.delayed += 1;
-                // Some outlast changes of the model and restarts.
-                let longest = if draws.chance(0.02) { 5_000 } else { 200 };
-                delay += Duration::from_millis(1 + draws.below(longest));
-            }
-            if draws.chance(weather.corrupt) {
-                faults.corrupted += 1;
-                corrupt(draws, &mut bytes);
-            }
-            sent.push((delay, bytes));
-        }
-        sent
-    }
-}
-
-/// Flips bits, cuts the end off, or appends bytes.
-fn corrupt(draws: &mut Draws, bytes: &mut Vec<u8>) {
-    match draws.below(4) {
-        0 => bytes.truncate(draws.below(bytes.len().max(1) as u64) as usize),
-        1 => (0..=draws.below(20)).for_each(|_| bytes.push(draws.next() as u8)),
-        _ => {
-            for _ in 0..=draws.below(3) {
-                let place = draws.below(bytes.len().max(1) as u64) as usize;
-                if let Some(byte) = bytes.get_mut(place) {
-                    *byte ^= 1 << draws.below(8);
-                }
-            }
+        match &self.weather {
+            Some(weather) => line.path.judge(weather, to, datagram, draws, faults),
+            None => vec![(Duration::ZERO, datagram.to_vec())],
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The handshakes of a member, at the hub: keys in use, keys that wait for the member's proof.
 
+use crate::counts::{Age, Counts};
 use crate::envelope::{self, FromMember};
 use crate::handshake::{Accepted, fingerprint};
 use crate::keys::Root;
@@ -22,10 +23,16 @@ const MAX_KNOWN: usize = 64;
 /// Keys with one start of a member, and the control messages that they have sealed.
 struct Link {
     root: Root,
-    /// Number of control messages to the member.
-    sent: u32,
-    /// Count of the last control message from the member.
-    received: u32,
+    counts: Counts,
+}
+
+impl Link {
+    /// Whether a message that opens proves that the member has these keys.
+    fn is_proved_by(&self, what: &FromMember) -> bool {
+        // Without security everything opens; only the count is of one start of the member.
+        let is_new = |count| self.counts.age(count) == Age::New;
+        self.root.seal_len() > 0 || what.count().is_some_and(is_new)
+    }
 }
 
 /// A handshake that the hub has answered. The hello can be a recorded one, so nothing changes
@@ -90,7 +97,7 @@ impl Pairing {
         if !named && root.seal_len() > 0 && unnamed >= MAX_UNNAMED {
             return false;
         }
-        let link = Link { root, sent: 0, received: 0 };
+        let link = Link { counts: Counts::new(&root), root };
         let (hello, is_due) = (fingerprint(hello), true);
         self.pending.push_back(Pending { hello, named, welcome, link, is_due, until: None });
         if self.pending.len() > MAX_PENDING {
@@ -142,8 +149,8 @@ impl Pairing {
         let first = |pending: &&mut Pending| (!pending.is_due, pending.until);
         let pending = self.pending.iter_mut().min_by_key(first)?;
         (pending.is_due, pending.until) = (false, Some(until));
-        pending.link.sent += 1;
-        Some((pending.welcome.clone(), &pending.link.root, pending.link.sent))
+        let Link { root, counts } = &mut pending.link;
+        Some((pending.welcome.clone(), root, counts.next()))
     }
 
     /// The answer to this hello, as [`welcome`](Self::welcome) gives it.
@@ -151,8 +158,8 @@ impl Pairing {
         let hello = fingerprint(hello);
         let pending = self.pending.iter_mut().find(|pending| pending.hello == hello)?;
         (pending.is_due, pending.until) = (false, Some(until));
-        pending.link.sent += 1;
-        Some((pending.welcome.clone(), &pending.link.root, pending.link.sent))
+        let Link { root, counts } = &mut pending.link;
+        Some((pending.welcome.clone(), root, counts.next()))
     }
 
     /// The proved keys, and the number of starts until them.
@@ -164,8 +171,7 @@ impl Pairing {
     /// does not change them: its hello can be a recorded one.
     pub fn control(&mut self) -> Option<(&Root, u32)> {
         let link = self.current.as_mut()?;
-        link.sent += 1;
-        Some((&link.root, link.sent))
+        Some((&link.root, link.counts.next()))
     }
 
     /// Opens a message of the member. `None` if it does not open, or is a replayed control message
@@ -175,7 +181,9 @@ impl Pairing {
         // Waiting keys first, the newest of them before others: their first message is the proof
         // that makes them current.
         for at in (0..self.pending.len()).rev() {
-            let Some((epoch, what)) = open(&self.pending[at].link.root) else { continue };
+            let link = &self.pending[at].link;
+            let opened = open(&link.root).filter(|(_, what)| link.is_proved_by(what));
+            let Some((epoch, what)) = opened else { continue };
             self.confirm(at);
             return self.accept(what).map(|what| (epoch, what));
         }
@@ -208,16 +216,8 @@ impl Pairing {
     /// Drops control messages that are not newer than the last.
     fn accept(&mut self, what: FromMember) -> Option<FromMember> {
         let link = self.current.as_mut()?;
-        if let FromMember::Ready(count, ..)
-        | FromMember::Cannot(count, _)
-        | FromMember::Alive(count, _) = what
-        {
-            if count <= link.received {
-                return None;
-            }
-            link.received = count;
-        }
-        Some(what)
+        let new = what.count().is_none_or(|count| link.counts.receive(count) == Age::New);
+        new.then_some(what)
     }
 }
 

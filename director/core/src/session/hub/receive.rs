@@ -164,6 +164,11 @@ impl Hub {
                     return;
                 }
                 self.invite_queue.remove(member, epoch);
+                let (_, newest) = self.switch.current();
+                if epoch != newest {
+                    // A late invitation, or one of a handshake that another has overtaken.
+                    self.invite_queue.push_back(member, newest);
+                }
                 let actions = self.switch.ready(member, epoch);
                 // A message that the new model rejects expires.
                 let _ = self.perform(actions, now);

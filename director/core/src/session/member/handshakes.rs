@@ -1,5 +1,6 @@
 //! Handshakes of a member: when it says hello, and what it does with answers.
 
+use crate::counts::{Age, Counts};
 use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::{Initiator, Welcome};
 use crate::keys::{Psk, Root, SessionId};
@@ -30,19 +31,24 @@ const TRIES: u32 = 4;
 pub(super) struct Link {
     pub root: Root,
     pub welcome: Welcome,
-    /// Number of control messages to the hub.
-    sent: u32,
-    /// Count of the last control message from the hub.
-    received: u32,
+    counts: Counts,
 }
 
 impl Link {
+    /// The keys of a handshake with this welcome.
+    fn new(root: Root, welcome: Welcome) -> Self {
+        let counts = Counts::new(&root);
+        Self { root, welcome, counts }
+    }
+
     /// Opens an invitation; `None` within if it is not newer than the last.
     pub fn open(&mut self, datagram: &[u8]) -> Option<Option<Invitation>> {
         let (count, invitation) = Invitation::open(&self.root, datagram)?;
-        let new = count > self.received;
-        self.received = self.received.max(count);
-        Some(Some(invitation).filter(|_| new))
+        match self.counts.receive(count) {
+            Age::New => Some(Some(invitation)),
+            Age::Old => Some(None),
+            Age::Foreign => None,
+        }
     }
 
     /// Seals a control message to the hub.
@@ -52,15 +58,13 @@ impl Link {
         what: fn(u32, Models) -> FromMember,
         have: Models,
     ) -> Vec<u8> {
-        self.sent += 1;
-        let what = what(self.sent, have);
+        let what = what(self.counts.next(), have);
         envelope::seal_member(&self.root, epoch, self.welcome.member, &what)
     }
 
     /// Seals a report of an epoch to the hub in a datagram of at least `size` bytes.
     pub fn ready(&mut self, epoch: u32, have: Models, echo: Echo, size: usize) -> Vec<u8> {
-        self.sent += 1;
-        let what = FromMember::Ready(self.sent, have, echo);
+        let what = FromMember::Ready(self.counts.next(), have, echo);
         envelope::seal_padded(&self.root, epoch, self.welcome.member, &what, size)
     }
 }
@@ -161,7 +165,7 @@ impl Handshakes {
             // RFC 6298, 3).
             let said_at = self.said_at.filter(|_| self.hellos == 1);
             self.round_trip = said_at.map(|at| now - at);
-            self.complete = Some(Link { root, welcome, sent: 0, received: 0 });
+            self.complete = Some(Link::new(root, welcome));
         }
     }
 }

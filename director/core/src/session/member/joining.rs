@@ -20,12 +20,18 @@ impl Member {
         }
         let joined = self.joined.as_mut().map(|joined| joined.link.open(datagram));
         if let Some(opened) = joined.flatten() {
-            self.reports.record_answer(now);
+            // A repeated one is no sign of life.
+            if opened.is_some() {
+                self.reports.record_answer(now);
+            }
             return self.invited(false, opened, datagram, now);
         }
-        // The welcome before it may be lost.
-        if self.joined.is_none() {
-            self.handshakes.prompt(now);
+        match self.joined {
+            // The welcome before it may be lost.
+            None => self.handshakes.prompt(now),
+            // The hub uses other keys: those of a former start of this member, if the message that
+            // proved the present ones was lost.
+            Some(_) => self.reports.doubt(now),
         }
     }
 
@@ -87,7 +93,8 @@ impl Member {
             self.enter(invitation, stage, new);
             if new {
                 let reports = self.joined.as_ref().is_some_and(|own| own.link.welcome.reports);
-                self.reports.begin(reports, now);
+                // Without keys, nothing else shows that the hub takes this start for a former one.
+                self.reports.begin(reports, self.psk.is_none(), now);
                 self.connect_uplink(invitation);
             }
         }
@@ -102,14 +109,21 @@ impl Member {
     /// Changes to an epoch, of this session or of a new one.
     fn enter(&mut self, invitation: &Invitation, stage: Stage, new: bool) {
         if new && let Some(link) = self.handshakes.finish() {
-            self.joined = Some(Joined {
-                link,
-                epoch: invitation.epoch,
-                stages: BTreeMap::new(),
-                probes: 0,
-                window: Window::new(window::MESSAGES),
-                newest: invitation.next,
-                open: BTreeMap::new(),
+            let session = link.welcome.session;
+            // The hub counts messages by session: what has arrived before is not delivered again.
+            let before = self.joined.take().filter(|own| own.link.welcome.session == session);
+            let (stages, epoch) = (BTreeMap::new(), invitation.epoch);
+            self.joined = Some(match before {
+                Some(before) => Joined { link, epoch, stages, ..before },
+                None => Joined {
+                    link,
+                    epoch,
+                    stages,
+                    probes: 0,
+                    window: Window::new(window::MESSAGES),
+                    newest: invitation.next,
+                    open: BTreeMap::new(),
+                },
             });
         }
         let Some(joined) = &mut self.joined else { return };

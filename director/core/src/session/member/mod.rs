@@ -305,9 +305,11 @@ impl Member {
 
     /// Reports to the hub, if it is time.
     fn report(&mut self, now: Instant) {
-        if let Some(joined) = &mut self.joined
-            && self.reports.is_due(now)
-        {
+        let Some(joined) = &mut self.joined else { return };
+        if self.uplink.is_stalled(now) {
+            self.reports.doubt(now);
+        }
+        if self.reports.is_due(now) {
             let report = joined.link.control(joined.epoch, FromMember::Alive, self.models);
             self.control.push_back(report);
         }

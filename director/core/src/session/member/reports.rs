@@ -26,6 +26,10 @@ pub(super) struct Reports {
     expected: bool,
     /// Whether the hub has sent something since the last datagram to it.
     heard: bool,
+    /// Whether the hub may have other keys than this member: the next report is due soon.
+    in_doubt: bool,
+    /// Earliest time of the next report for that reason.
+    doubt_at: Instant,
 }
 
 impl Reports {
@@ -35,19 +39,21 @@ impl Reports {
     }
 
     /// The member has joined with new keys. If the hub expects reports, the first one also tells a
-    /// hub that has not received that the member is ready.
-    pub fn begin(&mut self, expected: bool, now: Instant) {
-        let first = if expected { Some(AGAIN) } else { self.keep_alive };
+    /// hub that has not received that the member is ready; so does one that is due for this reason
+    /// alone (`in_doubt`).
+    pub fn begin(&mut self, expected: bool, in_doubt: bool, now: Instant) {
+        let first = if expected || in_doubt { Some(AGAIN) } else { self.keep_alive };
         let at = first.map(|first| now + first);
-        *self = Self { at, expected, keep_alive: self.keep_alive, ..Self::default() };
+        let keep_alive = self.keep_alive;
+        *self = Self { at, expected, in_doubt, keep_alive, ..Self::default() };
     }
 
-    /// Time between reports.
-    fn every(&self) -> Span {
+    /// Time between reports; `None` if there are none while the hub answers.
+    fn every(&self) -> Option<Span> {
         match self.keep_alive {
-            Some(interval) if self.expected => interval.min(EVERY),
-            Some(interval) => interval,
-            None => EVERY,
+            Some(interval) if self.expected => Some(interval.min(EVERY)),
+            None if self.expected => Some(EVERY),
+            keep_alive => keep_alive,
         }
     }
 
@@ -56,7 +62,20 @@ impl Reports {
         self.heard = true;
         // The first invitation is not the answer to a report.
         if self.unanswered > 0 {
-            (self.at, self.unanswered) = (self.at.map(|_| now + self.every()), 0);
+            (self.at, self.unanswered) = (self.every().map(|every| now + every), 0);
+            self.in_doubt = false;
+        }
+    }
+
+    /// Something suggests that the hub does not have the keys of this start of the member: the
+    /// message that has proved them may be lost. A report proves them again, and is repeated until
+    /// it is answered.
+    pub fn doubt(&mut self, now: Instant) {
+        // After a report that is not answered, the next one is due anyway.
+        if self.unanswered == 0 {
+            let at = self.doubt_at.max(now);
+            self.at = Some(self.at.map_or(at, |known| known.min(at)));
+            self.in_doubt = true;
         }
     }
 
@@ -68,8 +87,8 @@ impl Reports {
     /// The member sends something to the hub: no report is needed for a while, unless the hub is
     /// silent.
     pub fn record_sent(&mut self, now: Instant) {
-        if self.heard && !self.expected && self.unanswered == 0 {
-            self.at = self.at.map(|_| now + self.every());
+        if self.heard && !self.expected && !self.in_doubt && self.unanswered == 0 {
+            self.at = self.every().map(|every| now + every);
             self.heard = false;
         }
     }
@@ -88,8 +107,10 @@ impl Reports {
     pub fn is_due(&mut self, now: Instant) -> bool {
         let due = self.at.is_some_and(|at| at <= now);
         if due {
-            self.at = Some(now + (AGAIN * (1 << self.unanswered.min(5))).min(self.every()));
+            let every = self.every().unwrap_or(EVERY);
+            self.at = Some(now + (AGAIN * (1 << self.unanswered.min(5))).min(every));
             self.unanswered += 1;
+            self.doubt_at = now + AGAIN;
         }
         due
     }
@@ -107,7 +128,7 @@ mod tests {
     fn reports_are_rare_while_they_are_answered() {
         let mut reports = Reports::default();
         assert!(!reports.is_due(Instant::NEVER) && reports.wake().is_none());
-        reports.begin(true, Instant::START);
+        reports.begin(true, false, Instant::START);
         let mut sent = Vec::new();
         for s in 0..100 {
             if reports.is_due(at(s)) {
@@ -125,6 +146,30 @@ mod tests {
     }
 
     #[test]
+    fn in_doubt_a_member_reports_until_it_is_answered() {
+        let mut reports = Reports::default();
+        reports.begin(false, false, Instant::START);
+        assert_eq!(reports.wake(), None);
+        let mut sent = Vec::new();
+        for s in 10..100 {
+            // Again and again, as someone can cause it by recorded invitations.
+            reports.doubt(at(s));
+            // Other datagrams in both directions do not put it off.
+            reports.record_arrival();
+            reports.record_sent(at(s));
+            if reports.is_due(at(s)) {
+                sent.push(s);
+            }
+            if s == 20 {
+                reports.record_answer(at(s));
+                assert_eq!(reports.wake(), None);
+            }
+        }
+        assert_eq!(sent[..6], [10, 11, 13, 17, 21, 22]);
+        assert!(reports.is_lost());
+    }
+
+    #[test]
     fn a_keep_alive_is_due_when_nothing_was_sent_to_a_hub_that_sends() {
         // The interval in s, and the times of reports: the member sends until 100 s, and the hub
         // sends until `silent`.
@@ -137,7 +182,7 @@ mod tests {
         ] {
             let mut reports = Reports::with_keep_alive(Span::from_s(interval));
             assert!(!reports.is_due(Instant::NEVER), "without a session");
-            reports.begin(false, Instant::START);
+            reports.begin(false, false, Instant::START);
             let mut sent = Vec::new();
             for s in 0..200 {
                 let due = reports.is_due(at(s));
@@ -160,7 +205,7 @@ mod tests {
     fn a_hub_that_expects_reports_gets_them_whatever_else_is_sent() {
         for (keep_alive, count) in [(15, 7), (60, 4)] {
             let mut reports = Reports::with_keep_alive(Span::from_s(keep_alive));
-            reports.begin(true, Instant::START);
+            reports.begin(true, false, Instant::START);
             let sent = (0..100).filter(|s| {
                 reports.record_arrival();
                 reports.record_sent(at(*s));
