@@ -4,7 +4,7 @@ use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::own_metrics::metrics;
 use crate::error::Error;
 use experiment::{OTLP, Plan, Rule, STATSD, Scrape};
-use record::event::CollectorSource;
+use record::event::{Collected, CollectorSource};
 use record::spec::{CollectorSpec, OtlpSpec, PageSpec, Spec, StatsdSpec};
 use std::collections::BTreeMap;
 use std::fs;
@@ -123,6 +123,17 @@ impl CollectedValues {
         Some(
             own.filter_map(|event| Some((Instant::from_ns(event.time_ns), event.value?))).collect(),
         )
+    }
+
+    /// Why a page of Prometheus metrics could not be read at least once, if that is so.
+    pub fn unreadable(&self, node: usize, scrape: &Scrape) -> Option<&str> {
+        let recorded = self.0.get(&node)?;
+        let page = Some(place(&recorded.spec, scrape)? as u32);
+        let is_it = |event: &&Collected| {
+            let of_page = event.source == CollectorSource::Prometheus && event.page == page;
+            of_page && event.value.is_none()
+        };
+        recorded.events.iter().find(is_it).map(|event| event.name.as_str())
     }
 
     /// Names that a node's programs sent and no metric has, to correct a misspelt one.
