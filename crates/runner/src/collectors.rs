@@ -87,6 +87,8 @@ struct Recorded {
     events: PathBuf,
     /// Names without a metric.
     unknown: BTreeSet<(CollectorSource, String)>,
+    /// Why a page of Prometheus metrics could not be read the first time that this was so, by page.
+    unreadable: BTreeMap<u32, String>,
 }
 
 /// Most names without a metric that are kept: only some are shown.
@@ -145,6 +147,13 @@ impl CollectedValues {
         Ok(true)
     }
 
+    /// Why a page of Prometheus metrics could not be read at least once, if that is so.
+    pub fn unreadable(&self, node: usize, scrape: &Scrape) -> Option<&str> {
+        let recorded = self.0.get(&node)?;
+        let page = place(&recorded.spec, scrape)? as u32;
+        recorded.unreadable.get(&page).map(String::as_str)
+    }
+
     /// Names that a node's programs sent and no metric has, to correct a misspelt one.
     pub fn unknown(&self, node: usize, source: CollectorSource) -> impl Iterator<Item = &str> {
         let all = self.0.get(&node).into_iter().flat_map(|own| &own.unknown);
@@ -159,14 +168,19 @@ impl Recorded {
         let spec = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
         // A collector creates its record first, so that a missing one is an error.
         let file = File::open(&files.events).map_err(|error| error.to_string())?;
-        let mut unknown = BTreeSet::new();
+        let (mut unknown, mut unreadable) = (BTreeSet::new(), BTreeMap::new());
         for event in lines::<Collected>(file).map_err(|error| error.to_string())? {
             let event = event?;
-            if event.value.is_none() && unknown.len() < UNKNOWN {
-                unknown.insert((event.source, event.name));
+            match (event.value, event.page) {
+                (None, Some(page)) => drop(unreadable.entry(page).or_insert(event.name)),
+                (None, None) if unknown.len() < UNKNOWN => {
+                    unknown.insert((event.source, event.name));
+                }
+                _ => {}
             }
         }
-        Ok(Self { spec, node: node.to_owned(), events: files.events.clone(), unknown })
+        let (node, events) = (node.to_owned(), files.events.clone());
+        Ok(Self { spec, node, events, unknown, unreadable })
     }
 }
 

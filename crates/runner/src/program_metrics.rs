@@ -188,11 +188,15 @@ impl ProgramMetrics {
                      `{ENDPOINT}`, before it ends"
                 ),
             ),
-            Rule::Prometheus(_) => format!(
-                "{} was not found. Check that the program serves it on that port of its node: \
-                 `thingbed up` the experiment, then `thingbed exec {} -- curl -s URL`",
-                metric.rule, first.name
-            ),
+            Rule::Prometheus(scrape) => {
+                let unreadable = self.collected.unreadable(first.node, scrape);
+                let why = unreadable.map_or(String::new(), |why| format!(": {why}"));
+                format!(
+                    "{} was not found{why}. Check that the program serves it on that port of its node: \
+                     `thingbed up` the experiment, then `thingbed exec {} -- curl -s URL`",
+                    metric.rule, first.name
+                )
+            }
         };
         Some(format!("{head}: {why}, or write `optional: true`"))
     }

@@ -176,6 +176,48 @@ duration: 1 s
     ]);
 }
 
+/// What failed before: the message said only that the series was not found, and sent the user to the port.
+#[test]
+fn a_page_that_cannot_be_read_says_why() {
+    let bed = Bed::new();
+    bed.write(
+        "page.py",
+        "import http.server, sys, time
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if sys.argv[1] == 'slow':
+            time.sleep(100)
+        self.send_response(302)
+        self.end_headers()
+http.server.ThreadingHTTPServer(('', 9100), Page).serve_forever()
+",
+    );
+    let node = |mode: &str| {
+        format!(
+            "{{run: [python3, page.py, {mode}], ready: {{tcp: 9100}}, \
+             metrics: {{up: {{prometheus: up, port: 9100}}}}}}"
+        )
+    };
+    let text = format!(
+        "experiment: pages
+clock: virtual
+nodes: {{slow: {}, moved: {}}}
+networks: {{n: {{attach: [slow, moved], subnet: 10.0.0.0/24}}}}
+workloads: [{{command: {{on: slow, run: [sleep, 8]}}}}]
+duration: 10 s
+",
+        node("slow"),
+        node("moved")
+    );
+    bed.write("e.yaml", &text);
+    let output = bed.thingbed(&["run", "e.yaml", "-q"]).expect(4, &["FAILED"]);
+    // Lines are wrapped at the width of a terminal.
+    let words = output.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for why in ["there was no whole answer within 5 s", "the answer had the status 302 Found"] {
+        assert!(words.contains(&format!("was not found: {why}.")), "no `{why}` in:\n{words}");
+    }
+}
+
 #[test]
 fn a_program_must_do_what_the_experiment_expects() {
     let bed = Bed::new();

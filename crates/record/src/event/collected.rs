@@ -10,9 +10,11 @@ pub struct Collected {
     pub time_ns: u64,
     /// Where it came from.
     pub source: CollectorSource,
-    /// The name in the spec: of a StatsD metric, or of a series.
+    /// The name in the spec: of a StatsD metric, or of a series. Of a page without a value: why it was not
+    /// read.
     pub name: String,
-    /// The value; `None` for a metric that is not in the spec, which is recorded once.
+    /// The value; `None` for a metric that is not in the spec and for a page that was not read, which are
+    /// recorded once.
     pub value: Option<f64>,
     /// The number of its page in the spec; `None` if it is not from a page.
     pub page: Option<u32>,

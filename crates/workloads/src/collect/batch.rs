@@ -16,6 +16,6 @@ pub(super) struct Batch {
     pub page: Option<u32>,
     /// By the text of the spec.
     pub values: Vec<(String, f64)>,
-    /// Names that the spec does not have.
-    pub unknown: Vec<String>,
+    /// Names that the spec does not have; of a page, why it was not read.
+    pub remarks: Vec<String>,
 }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::events::EventsFile;
 use crate::log::one_line;
 use batch::{Batch, REPORTED};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -55,7 +55,7 @@ pub fn run(spec: &CollectorSpec, control: &mut Control) -> Result<(), Error> {
 async fn collect(spec: &CollectorSpec, control: &mut Control) -> Result<(), Error> {
     let mut log = Log {
         events: EventsFile::append(&spec.events)?,
-        unknown: BTreeSet::new(),
+        remarks: BTreeSet::new(),
         values: 0,
         malformed: 0,
     };
@@ -163,7 +163,7 @@ fn receive(receiver: &mut Option<Datagrams<'_>>, log: &mut Log) -> Result<(), Er
                         })?;
                     }
                 }
-                Some((name, _)) => log.unknown(time_ns, CollectorSource::Statsd, name)?,
+                Some((name, _)) => log.remark(time_ns, CollectorSource::Statsd, None, name)?,
                 None => log.malformed(line),
             }
         }
@@ -173,7 +173,8 @@ fn receive(receiver: &mut Option<Datagrams<'_>>, log: &mut Log) -> Result<(), Er
 /// The output of a collector.
 struct Log {
     events: EventsFile<Collected>,
-    unknown: BTreeSet<String>,
+    /// The page and the text of each remark.
+    remarks: BTreeSet<(Option<u32>, String)>,
     /// Number of values so far.
     values: u64,
     malformed: u64,
@@ -194,14 +195,21 @@ impl Log {
         self.events.push(&value)
     }
 
-    /// Records a name that is not in the spec, once, so that a misspelt one can be corrected.
-    fn unknown(&mut self, time_ns: u64, source: CollectorSource, name: &str) -> Result<(), Error> {
+    /// Records once a name that is not in the spec, so that a misspelt one can be corrected, or why a page
+    /// was not read.
+    fn remark(
+        &mut self,
+        time_ns: u64,
+        source: CollectorSource,
+        page: Option<u32>,
+        text: &str,
+    ) -> Result<(), Error> {
         // It becomes part of a message to the user.
-        let name = one_line(name, LONGEST);
-        if self.unknown.len() >= REPORTED || !self.unknown.insert(name.clone()) {
+        let name = one_line(text, LONGEST);
+        if self.remarks.len() >= REPORTED || !self.remarks.insert((page, name.clone())) {
             return Ok(());
         }
-        self.events.push(&Collected { time_ns, source, name, value: None, page: None })
+        self.events.push(&Collected { time_ns, source, name, value: None, page })
     }
 
     fn malformed(&mut self, line: &str) {
@@ -222,8 +230,8 @@ impl Log {
                 page: batch.page,
             })?;
         }
-        for name in &batch.unknown {
-            self.unknown(batch.time_ns, batch.source, name)?;
+        for text in &batch.remarks {
+            self.remark(batch.time_ns, batch.source, batch.page, text)?;
         }
         self.events.save()
     }
@@ -252,7 +260,14 @@ async fn read_repeatedly(number: u32, page: PageSpec, sender: Sender<Batch>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;
-        let Ok(Ok(text)) = timeout(PAGE_TIMEOUT, read(&page)).await else { continue };
+        let text = timeout(PAGE_TIMEOUT, read(&page)).await.unwrap_or_else(|_| {
+            Err(format!("there was no whole answer within {} s", PAGE_TIMEOUT.as_secs()))
+        });
+        let (text, remarks) = match text {
+            Ok(Some(text)) => (text, Vec::new()),
+            Ok(None) => continue,
+            Err(why) => (String::new(), vec![why]),
+        };
         let values = selectors
             .iter()
             .filter_map(|(name, selector)| Some(((*name).clone(), selector.as_ref()?.sum(&text)?)));
@@ -261,7 +276,7 @@ async fn read_repeatedly(number: u32, page: PageSpec, sender: Sender<Batch>) {
             source: CollectorSource::Prometheus,
             page: Some(number),
             values: values.collect(),
-            unknown: Vec::new(),
+            remarks,
         };
         if sender.send(found).await.is_err() {
             return;
@@ -269,9 +284,23 @@ async fn read_repeatedly(number: u32, page: PageSpec, sender: Sender<Batch>) {
     }
 }
 
-/// The text of a page.
-async fn read(page: &PageSpec) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, page.port)).await?;
+/// The text of a page; none if nothing listens there.
+async fn read(page: &PageSpec) -> Result<Option<String>, String> {
+    match TcpStream::connect((Ipv4Addr::LOCALHOST, page.port)).await {
+        Ok(stream) => read_from(stream, page).await.map(Some).map_err(|error| match error
+            .is::<LengthLimitError>(
+        ) {
+            true => format!("the page has more than {} MiB", PAGE_LIMIT >> 20),
+            false => error.to_string(),
+        }),
+        Err(_) => Ok(None),
+    }
+}
+
+async fn read_from(
+    stream: TcpStream,
+    page: &PageSpec,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let (mut client, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let request = Request::get(&page.path)
@@ -283,7 +312,7 @@ async fn read(page: &PageSpec) -> Result<String, Box<dyn std::error::Error + Sen
         Ok(answer) if answer.status().is_success() => {
             Limited::new(answer.into_body(), PAGE_LIMIT).collect().await.map(|all| all.to_bytes())
         }
-        Ok(answer) => Err(format!("status {}", answer.status()).into()),
+        Ok(answer) => Err(format!("the answer had the status {}", answer.status()).into()),
         Err(error) => Err(error.into()),
     };
     // The connection serves one request, whatever the server would like.

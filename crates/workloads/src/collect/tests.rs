@@ -95,8 +95,11 @@ fn a_page_is_read_when_the_program_listens() {
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    let values: Vec<_> = found.iter().map(|event| (event.name.as_str(), event.value)).collect();
-    assert_eq!(values, [("up", Some(4.0)), ("up", Some(6.0))]);
+    let named = |event: &Collected| (event.name.clone(), event.value);
+    let values: Vec<_> = found.iter().map(named).filter(|(_, value)| value.is_some()).collect();
+    assert_eq!(values, [("up".to_owned(), Some(4.0)), ("up".to_owned(), Some(6.0))]);
+    let why = found.iter().find(|event| event.value.is_none()).map(|event| event.name.as_str());
+    assert_eq!(why, Some("the answer had the status 500 Internal Server Error"));
 }
 
 /// Sends an export over HTTP; returns the status line of the answer up to its code.
@@ -162,7 +165,7 @@ fn exports_are_kept_before_their_answer() {
 fn values_without_end_are_refused_and_those_before_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let events = EventsFile::append(&dir.path().join("e.csv")).unwrap();
-    let mut log = Log { events, unknown: BTreeSet::new(), values: VALUES - 1, malformed: 0 };
+    let mut log = Log { events, remarks: BTreeSet::new(), values: VALUES - 1, malformed: 0 };
     let value = Collected { name: "a".to_owned(), value: Some(1.0), ..Collected::default() };
     log.value(value.clone()).unwrap();
     let error = log.value(value).unwrap_err().to_string();
@@ -256,7 +259,11 @@ fn hostile_pages_have_the_values_of_their_whole_lines() {
         // It asks again only after it has taken the last page.
         drop(server.accept().unwrap());
     });
-    let values: Vec<_> = found.iter().map(|event| (event.name.as_str(), event.value)).collect();
+    let (values, why): (Vec<_>, Vec<_>) = found
+        .iter()
+        .map(|event| (event.name.as_str(), event.value))
+        .partition(|(_, value)| value.is_some());
+    assert_eq!(why[0].0, "the page has more than 16 MiB");
     let labelled = "up{a=\"\u{fffd}\"}";
     assert_eq!(values, [("up", Some(6.0)), (labelled, Some(2.0)), ("up", Some(3.0))]);
 }

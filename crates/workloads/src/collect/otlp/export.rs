@@ -41,7 +41,7 @@ impl Exports {
             source: CollectorSource::Opentelemetry,
             page: None,
             values: export.values,
-            unknown: export.unknown.into_iter().collect(),
+            remarks: export.unknown.into_iter().collect(),
         };
         self.sender.send(batch).await.is_ok()
     }
