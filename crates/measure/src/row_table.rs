@@ -316,7 +316,7 @@ mod tests {
             mode: ["busy", "sleep"][number as usize % 2].into(),
             intended_ns: i64::from(number),
             sent_ns: i64::from(number) + 1,
-            answered_ns: (number % 3 > 0).then_some(7),
+            answered_ns: (!number.is_multiple_of(3)).then_some(7),
             deviation: f64::from(number) / 7.0,
         };
         check(&(0..50).map(probe).collect::<Vec<_>>());
@@ -325,7 +325,7 @@ mod tests {
             node: format!("n-{}", number % 3).into(),
             metric: "m".into(),
             number: number.into(),
-            time_ns: (number % 2 > 0).then_some(-5),
+            time_ns: (!number.is_multiple_of(2)).then_some(-5),
             value: f64::from(number) / 3.0,
             unit: "ms".into(),
         };
