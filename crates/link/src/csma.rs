@@ -35,7 +35,6 @@ mod tests;
 pub use attempt::{Arrival, Attempt, Ending, Usage};
 pub use spec::CsmaSpec;
 
-use crate::carried::Carried;
 use crate::reception::Reception;
 use attempt::Frame;
 use on_air::{Air, OnAir};
@@ -113,9 +112,9 @@ impl Csma {
         self.air.attach();
     }
 
-    /// What the channel carries.
-    pub fn carried(&self) -> Carried {
-        self.spec.carries
+    /// Parameters of the channel.
+    pub fn spec(&self) -> &CsmaSpec {
+        &self.spec
     }
 
     /// Airtime of a frame of `len` bytes.

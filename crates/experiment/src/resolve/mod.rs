@@ -15,6 +15,7 @@ mod graph;
 mod hardware;
 mod interaction;
 mod load;
+mod lowpan;
 mod machine;
 mod members;
 mod metrics;
