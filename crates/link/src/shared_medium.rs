@@ -2,14 +2,15 @@
 
 use crate::carried::AirFrame;
 use crate::channel::{ChannelEvent, Heard};
-use crate::csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
+use crate::csma::{Arrival, ArrivalKind, Attempt, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
 use crate::reception::Reception;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use units::{Draw, Instant, Purpose, Span};
+use units::{Draw, Instant, Purpose};
 
 /// Marks the number of an acknowledgement; the bits below have the number of transmissions, at most 7.
 const ACKNOWLEDGEMENT: u64 = 0x80;
@@ -22,6 +23,8 @@ pub(crate) struct SharedMedium {
     queues: Vec<Queue<Outgoing>>,
     /// The frame of each link that contends.
     heads: Vec<Option<Outgoing>>,
+    /// Acknowledgements that stations make themselves, by link, in their order.
+    answers: Vec<VecDeque<Answer>>,
     /// Loss probability of each link's retransmissions.
     losses: Vec<f64>,
     draws: Vec<Draw>,
@@ -52,6 +55,14 @@ struct Outgoing {
     missed: Option<Cause>,
     /// Whether the last part, and so all, arrived.
     has_left: bool,
+}
+
+/// An acknowledgement that a station makes itself.
+#[derive(Debug, Clone)]
+struct Answer {
+    frame: TransitFrame,
+    /// Bytes on the air.
+    len: usize,
 }
 
 impl Outgoing {
@@ -140,6 +151,7 @@ impl SharedMedium {
             reception,
             queues: Vec::new(),
             heads: Vec::new(),
+            answers: Vec::new(),
             losses: Vec::new(),
             draws: Vec::new(),
             next_turn: None,
@@ -155,6 +167,7 @@ impl SharedMedium {
         self.csma.attach();
         self.queues.push(Queue::new(uplink.config().queue));
         self.heads.push(None);
+        self.answers.push(VecDeque::new());
         self.losses.push(uplink.config().mean_loss());
         self.draws.push(uplink.draw());
     }
@@ -189,22 +202,15 @@ impl SharedMedium {
         now: Instant,
         events: &mut Vec<ChannelEvent>,
     ) {
-        let on_air = match self.csma.spec().on_air(&frame.frame) {
-            AirFrame::Contends(parts) => Err(parts),
-            AirFrame::Acknowledgement(len) => Ok((self.csma.airtime(len), Some(len))),
-            // Frames of the host, which the simulated radio does not send, take no airtime.
-            AirFrame::Nothing => Ok((Span::ZERO, None)),
-        };
-        let parts = match on_air {
-            Err(parts) => parts,
-            Ok((airtime, len)) => {
-                let heard = self.reception.as_deref().zip(len).map(|(reception, len)| {
-                    let sent = Sent { link, len, place: frame.place << 8, draw: self.draws[link] };
-                    let all: Vec<usize> = reception.receivers(link).collect();
-                    Rc::new(Heard { received: sent.receivers(&all, reception), ..Heard::default() })
-                });
-                return events.push(ChannelEvent::Left(link, frame, now + airtime, heard));
+        let parts = match self.csma.spec().on_air(&frame.frame) {
+            AirFrame::Contends(parts) => parts,
+            AirFrame::Acknowledgement(len) => {
+                self.answers[link].push_back(Answer { frame, len });
+                self.csma.answer(link, len, now);
+                return self.request_turn(now, events);
             }
+            // Frames of the host, which the simulated radio does not send, take no airtime.
+            AirFrame::Nothing => return events.push(ChannelEvent::Left(link, frame, now, None)),
         };
         let frame = Outgoing::new(frame, to, parts);
         if self.heads[link].is_none() {
@@ -222,12 +228,22 @@ impl SharedMedium {
     /// Processes all events until `now`.
     pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         while let Some(attempt) = {
-            let Self { csma, reception, heads, losses, draws, ack_len, .. } = self;
+            let Self { csma, reception, heads, answers, losses, draws, ack_len, .. } = self;
             let (reception, ack_len) = (reception.as_deref(), *ack_len);
-            let mut receive = Receive { reception, heads, losses, draws, ack_len, events };
+            let mut receive = Receive { reception, heads, answers, losses, draws, ack_len, events };
             csma.step(now, &mut |arrival| receive.arrives(arrival))
         } {
             let link = attempt.link;
+            if attempt.is_answer {
+                let cause = match attempt.outcome {
+                    Ending::Sent => continue,
+                    Ending::Lost => Cause::WeakSignal,
+                    _ => Cause::Denied,
+                };
+                self.answers[link].pop_front();
+                events.push(ChannelEvent::Drop(link, cause));
+                continue;
+            }
             let Some(mut head) = self.heads[link].take() else { continue };
             if head.go_on(&attempt) {
                 self.contend(link, head, attempt.at);
@@ -304,6 +320,7 @@ impl Sent {
 struct Receive<'a> {
     reception: Option<&'a Reception>,
     heads: &'a mut [Option<Outgoing>],
+    answers: &'a mut [VecDeque<Answer>],
     losses: &'a [f64],
     draws: &'a [Draw],
     ack_len: usize,
@@ -315,11 +332,14 @@ impl Receive<'_> {
     /// a frame emits [`ChannelEvent::Left`].
     fn arrives(&mut self, arrival: Arrival<'_>) -> bool {
         let (link, draw) = (arrival.link, self.draws[arrival.link]);
+        if arrival.kind == ArrivalKind::Answer {
+            return self.answer_arrives(arrival);
+        }
         let Some(head) = &mut self.heads[link] else { return false };
         let place = head.place(arrival.attempt);
         let mut heard = None;
         if let (Some(reception), Some(stations)) = (self.reception, arrival.stations) {
-            if arrival.ack {
+            if arrival.kind == ArrivalKind::Acknowledgement {
                 let Some(to) = head.to else { return true };
                 // Of the same transmission number, but another one.
                 let place = place | ACKNOWLEDGEMENT;
@@ -349,5 +369,26 @@ impl Receive<'_> {
             self.events.push(ChannelEvent::Left(link, frame, arrival.at, heard));
         }
         !lost
+    }
+
+    /// As [`Self::arrives`], for an acknowledgement that a station made itself. The uplink's loss is
+    /// decided behind the channel, as of all frames with one transmission.
+    fn answer_arrives(&mut self, arrival: Arrival<'_>) -> bool {
+        let (link, draw) = (arrival.link, self.draws[arrival.link]);
+        let Some(Answer { frame, len }) = self.answers[link].front() else { return false };
+        let mut heard = None;
+        if let (Some(reception), Some(stations)) = (self.reception, arrival.stations) {
+            let sent = Sent { link, len: *len, place: frame.place << 8, draw };
+            let received = sent.receivers(stations, reception);
+            if received.is_empty() {
+                return false;
+            }
+            let is_other = |station: &usize| !stations.contains(station);
+            let collided = reception.receivers(link).filter(is_other).collect();
+            heard = Some(Rc::new(Heard { received, collided }));
+        }
+        let frame = self.answers[link].pop_front().map(|answer| answer.frame);
+        self.events.extend(frame.map(|frame| ChannelEvent::Left(link, frame, arrival.at, heard)));
+        true
     }
 }
