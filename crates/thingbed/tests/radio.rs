@@ -82,3 +82,29 @@ fn nodes_on_6lowpan_have_addresses_neighbours_and_a_path_mtu_of_1280_bytes() {
     on("host", "ip -6 route get fd00:6::2").expect(0, &["mtu 1280"]);
     on("host", "ping -6 -n -c 1 -W 60 -s 1400 node").expect(0, &["1 received"]);
 }
+
+#[test]
+fn coap_over_6lowpan_is_answered_and_its_capture_has_its_fragments() {
+    let bed = Bed::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/radio/lowpan.yaml");
+    let text = fs::read_to_string(file).unwrap().replace("[20B, 100B, 1000B]", "[20B, 1000B]");
+    bed.write("e.yaml", &text);
+    bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["2 valid"]);
+    let summaries = bed.summaries("lowpan");
+    for (size, frames) in [("20B", 1.0), ("1000B", 12.0)] {
+        let run = summaries.iter().find(|run| run["cell"]["size"] == size).unwrap();
+        let of = |name: &str| figure(run, &format!(".loads.reports.{name}"));
+        // Five sensors, once per second each, 30 s.
+        let (sent, answered) = (of("sent"), of("answered"));
+        assert!((90.0..210.0).contains(&sent), "{size}: {sent}");
+        assert!(answered > 0.9 * sent, "{size}: {answered} of {sent}");
+        // Frames of 127 B at most, of the sensors' packets alone.
+        let folder = bed.sweep("lowpan").join(format!("{size}-0"));
+        let capture = folder.join("capture.pcapng");
+        let analysis = bed.thingbed(&["analyze", capture.to_str().unwrap(), "--json"]);
+        let analysis: serde_json::Value =
+            serde_json::from_str(&analysis.expect(0, &[]).out).unwrap();
+        let packets = analysis["packets"].as_f64().unwrap();
+        assert!(packets >= frames * answered, "{size}: {packets} frames, {answered} answers");
+    }
+}
