@@ -210,7 +210,9 @@ impl Segment {
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         self.advance(now);
         let bytes = frame.get(self.prefix..);
-        if !bytes.is_some_and(|bytes| self.switch.accepts(endpoint, bytes)) {
+        let channel = self.channels[Direction::Up as usize].as_ref();
+        let is_carried = |bytes: &[u8]| channel.is_none_or(|channel| channel.accepts(bytes));
+        if !bytes.is_some_and(|bytes| is_carried(bytes) && self.switch.accepts(endpoint, bytes)) {
             self.links[endpoint][Direction::Up].rejected();
             return self.drop(endpoint, Direction::Up, Cause::Rejected);
         }
@@ -315,6 +317,10 @@ mod tests;
 #[cfg(test)]
 #[path = "segment/attach_tests.rs"]
 mod attach_tests;
+
+#[cfg(test)]
+#[path = "segment/lowpan_tests.rs"]
+mod lowpan_tests;
 
 #[cfg(test)]
 #[path = "segment/reception_tests.rs"]

@@ -409,7 +409,7 @@ fn contention(senders: usize, s: u64, loss: &str) -> (u64, Vec<[Totals; 2]>) {
 }
 
 /// What 802.15.4 in UDP costs on the air: 48 B and the header of 6 B at 32 us per byte, in place of 92 B; its
-/// acknowledgement does not wait behind the sender's next frame.
+/// acknowledgement neither contends nor waits behind the sender's next frame.
 #[test]
 fn simulated_radios_are_charged_what_is_on_the_air() {
     let datagram = |from: u8, radio: &[u8]| {
@@ -421,22 +421,34 @@ fn simulated_radios_are_charged_what_is_on_the_air() {
         builder.write(&mut frame, &[&[11][..], radio].concat()).unwrap();
         frame
     };
-    let data = datagram(0, &[&[0x61, 0x88][..], &[0; 46]].concat());
-    let ack = datagram(1, &[2, 0, 7, 0xaa, 0xbb]);
-    let spec = link::CsmaSpec { carries: link::Carried::Openthread, ..Default::default() };
-    let mut radio = segment(Channel::Csma(spec), |_, _| ());
-    radio.send(1, &data, Instant::from_ns(0));
-    radio.send(1, &ack, Instant::from_ns(0));
-    radio.send(0, &unicast(0, 1), Instant::from_ns(0));
-    let times: Vec<_> = drain(&mut radio).iter().map(|(to, at)| (*to, at / 1_000)).collect();
-    // The host's frame takes no air time.
-    let host: Vec<_> = times.iter().filter(|(_, at)| *at == 0).collect();
-    assert_eq!(host, [&(1, 0)], "{times:?}");
-    // 5 B and 6 B at 32 us.
-    assert_eq!(times.iter().filter(|(_, at)| *at == 352).count(), 3, "{times:?}");
-    let (_, sent) = times[4];
-    let least = 128 + 192 + 54 * 32;
-    assert!((sent - least) % 320 == 0 && sent <= least + 7 * 320, "{times:?}");
+    let data = datagram(1, &[&[0x61, 0x88][..], &[0; 46]].concat());
+    let ack = datagram(2, &[2, 0, 7, 0xaa, 0xbb]);
+    let sent_with = |ack_at: Option<u64>| {
+        let carries = link::Carried::Openthread;
+        // Without backoff.
+        let spec = link::CsmaSpec { carries, min_be: 0, ..Default::default() };
+        let mut radio = segment(Channel::Csma(spec), |_, _| ());
+        radio.send(0, &unicast(0, 1), Instant::from_ns(0));
+        radio.send(1, &data, Instant::from_ns(0));
+        ack_at.into_iter().for_each(|at| radio.send(2, &ack, instant(at)));
+        let times: Vec<_> = drain(&mut radio).iter().map(|(to, at)| (*to, at / 1_000)).collect();
+        // The host's frame takes no air time; its receiver is unknown, so all get it.
+        let (host, times): (Vec<_>, Vec<_>) = times.into_iter().partition(|(_, at)| *at == 0);
+        assert_eq!(host.len(), 3, "{host:?}");
+        let (denied, busy) = (radio.totals()[1][0].denied, radio.totals()[2][0].busy);
+        (times, denied, busy)
+    };
+    // CCA and turnaround, 54 B at 32 us.
+    let frame = 128 + 192 + 54 * 32;
+    let (times, ..) = sent_with(None);
+    assert_eq!(times, [(0, frame), (2, frame), (3, frame)]);
+    // 192 us, and 5 B and 6 B at 32 us.
+    let (times, denied, busy) = sent_with(Some(10_000_000));
+    assert_eq!(times[3..], [(0, 10_544), (1, 10_544), (3, 10_544)], "{times:?}");
+    assert_eq!((denied, busy), (0, Span::from_us(352)));
+    // On the air at the same time, both are lost.
+    let (times, denied, _) = sent_with(Some(1_000_000));
+    assert_eq!((times, denied), (vec![], 1));
 }
 
 #[test]

@@ -29,7 +29,16 @@ impl fmt::Display for Plan {
                 link::Channel::Switch => "switch, full duplex".to_owned(),
                 link::Channel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
                 link::Channel::Csma(csma) => {
-                    format!("channel of {} under CSMA-CA, half duplex", csma.rate)
+                    let lowpan = match (csma.carries, csma.mac_addresses) {
+                        (link::Carried::Lowpan, link::MacAddresses::Extended) => {
+                            ", 6LoWPAN with extended addresses"
+                        }
+                        (link::Carried::Lowpan, link::MacAddresses::Short) => {
+                            ", 6LoWPAN with short addresses"
+                        }
+                        _ => "",
+                    };
+                    format!("channel of {} under CSMA-CA, half duplex{lowpan}", csma.rate)
                 }
                 link::Channel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };

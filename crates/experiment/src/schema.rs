@@ -3,9 +3,9 @@
 use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Carried, Cell, Channel, CoapKeys, Cpu, Directions,
-    Edge, EdgeKeys, ExitStatus, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys,
-    OutputExpect, OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources,
-    Routes, ServiceKeys, Sweep, Tls, TlsFiles,
+    Edge, EdgeKeys, ExitStatus, File, Foreign, ForeignModel, HttpKeys, MacAddresses, MqttKeys,
+    OpcuaKeys, OutputExpect, OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready,
+    Resources, Routes, ServiceKeys, Sweep, Tls, TlsFiles,
 };
 use crate::limits::EXIT_STATUS;
 use crate::load::Contention;
@@ -119,7 +119,8 @@ words!(
     HttpMethod,
     Timestamps,
     Scheme,
-    Contention
+    Contention,
+    MacAddresses
 );
 
 impl Describe for MqttVersion {

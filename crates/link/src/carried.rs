@@ -1,5 +1,6 @@
-//! Frames that simulated radios exchange in datagrams.
+//! What the Ethernet frames on a radio channel are on the air.
 
+use crate::lowpan::{self, FrameNumbers, MacAddresses};
 use serde::{Deserialize, Serialize};
 
 /// Ports of OpenThread's simulation: one for each of its networks on a host, from this one on.
@@ -23,6 +24,8 @@ pub enum Carried {
     Openthread,
     /// Frames in the ZigBee Encapsulation Protocol, as RIOT's `socket_zep` sends them.
     Zep,
+    /// IPv6 packets in frames of IEEE 802.15.4, with compressed headers and fragments: 6LoWPAN.
+    Lowpan,
 }
 
 impl Carried {
@@ -31,10 +34,28 @@ impl Carried {
         *self == Self::Ethernet
     }
 
-    /// What is on the air of the Ethernet frame `frame`.
-    pub fn on_air(self, frame: &[u8]) -> AirFrame {
-        if self.is_ethernet() {
-            return AirFrame::Contends(frame.len());
+    /// Whether the frames are those of simulated radios, which acknowledge and retransmit themselves.
+    pub fn is_simulated(self) -> bool {
+        matches!(self, Self::Openthread | Self::Zep)
+    }
+
+    /// Whether the channel accepts the Ethernet frame `frame`: 6LoWPAN has no packets but IPv6's.
+    pub fn accepts(self, frame: &[u8]) -> bool {
+        self != Self::Lowpan || lowpan::packet(frame).is_some()
+    }
+
+    /// What is on the air of the Ethernet frame `frame`, with MAC addresses of this kind if it is a
+    /// packet in 6LoWPAN.
+    pub fn on_air(self, frame: &[u8], addresses: MacAddresses) -> AirFrame {
+        match self {
+            Self::Ethernet => return AirFrame::Contends(vec![frame.len()]),
+            Self::Lowpan => {
+                let frames = lowpan::mac_frames(frame, addresses, false, FrameNumbers::default());
+                return frames.map_or(AirFrame::Nothing, |frames| {
+                    AirFrame::Contends(frames.iter().map(Vec::len).collect())
+                });
+            }
+            Self::Openthread | Self::Zep => {}
         }
         let Some(radio) = datagram(frame).and_then(|(to, port, payload)| match self {
             Self::Openthread if to && OPENTHREAD_PORTS.contains(&port) => payload.get(1..),
@@ -49,16 +70,16 @@ impl Carried {
             Some(control) if control & 7 == ACKNOWLEDGEMENT => {
                 AirFrame::Acknowledgement(radio.len())
             }
-            Some(_) => AirFrame::Contends(radio.len()),
+            Some(_) => AirFrame::Contends(vec![radio.len()]),
         }
     }
 }
 
 /// What is on the air of an Ethernet frame; lengths are those of MAC frames in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AirFrame {
-    /// A frame that contends for the channel.
-    Contends(usize),
+    /// Frames that contend for the channel, one after the other: several if they are fragments.
+    Contends(Vec<usize>),
     /// An acknowledgement, which is sent without CSMA.
     Acknowledgement(usize),
     /// Nothing: the frame is one of the host's, such as a membership report.
@@ -103,6 +124,10 @@ fn zep(payload: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
+    fn on_air(carried: Carried, frame: &[u8]) -> AirFrame {
+        carried.on_air(frame, MacAddresses::Extended)
+    }
+
     /// An Ethernet frame with UDP to this IPv4 address and port.
     fn udp(to: [u8; 4], port: u16, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; 12];
@@ -121,17 +146,17 @@ mod tests {
     fn frames_of_openthread_are_charged_without_their_datagram() {
         let data = [&[11, 0x61, 0x88][..], &[0; 48]].concat();
         let carried = Carried::Openthread;
-        assert_eq!(carried.on_air(&udp(GROUP, 9000, &data)), AirFrame::Contends(50));
+        assert_eq!(on_air(carried, &udp(GROUP, 9000, &data)), AirFrame::Contends(vec![50]));
         let ack = [11, 2, 0, 7, 0xaa, 0xbb];
-        assert_eq!(carried.on_air(&udp(GROUP, 9000, &ack)), AirFrame::Acknowledgement(5));
+        assert_eq!(on_air(carried, &udp(GROUP, 9000, &ack)), AirFrame::Acknowledgement(5));
         // Padding of a short Ethernet frame is not on the air.
         let padded = [udp(GROUP, 9000, &ack), vec![0; 14]].concat();
-        assert_eq!(carried.on_air(&padded), AirFrame::Acknowledgement(5));
+        assert_eq!(on_air(carried, &padded), AirFrame::Acknowledgement(5));
         for other in [udp([10, 0, 0, 2], 9000, &data), udp(GROUP, 80, &data), udp(GROUP, 9000, &[])]
         {
-            assert_eq!(carried.on_air(&other), AirFrame::Nothing);
+            assert_eq!(on_air(carried, &other), AirFrame::Nothing);
         }
-        assert_eq!(Carried::Ethernet.on_air(&padded), AirFrame::Contends(padded.len()));
+        assert_eq!(on_air(Carried::Ethernet, &padded), AirFrame::Contends(vec![padded.len()]));
     }
 
     #[test]
@@ -141,16 +166,19 @@ mod tests {
         frame.extend([0; 16]);
         frame.extend([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x16]);
         frame.extend([0x23, 0x29, 0x23, 0x28, 0, 14, 0, 0, 11, 2, 0, 7, 1, 2]);
-        assert_eq!(Carried::Openthread.on_air(&frame), AirFrame::Acknowledgement(5));
+        assert_eq!(on_air(Carried::Openthread, &frame), AirFrame::Acknowledgement(5));
     }
 
     #[test]
     fn frames_of_zep_follow_its_header() {
         let header = [&b"EX\x02\x01"[..], &[0; 28]].concat();
         let data = [&header[..], &[0x41, 0x88, 1, 2, 3]].concat();
-        assert_eq!(Carried::Zep.on_air(&udp([10, 0, 0, 2], 17754, &data)), AirFrame::Contends(5));
         assert_eq!(
-            Carried::Zep.on_air(&udp([10, 0, 0, 2], 17754, b"EX\x02\x02")),
+            on_air(Carried::Zep, &udp([10, 0, 0, 2], 17754, &data)),
+            AirFrame::Contends(vec![5])
+        );
+        assert_eq!(
+            on_air(Carried::Zep, &udp([10, 0, 0, 2], 17754, b"EX\x02\x02")),
             AirFrame::Nothing
         );
     }
@@ -160,15 +188,15 @@ mod tests {
     fn cut_and_changed_frames_are_read_without_a_panic() {
         let whole = udp(GROUP, 9000, &[&[11, 0x61][..], &[0; 30]].concat());
         for end in 0..=whole.len() {
-            for carried in [Carried::Openthread, Carried::Zep] {
-                carried.on_air(&whole[..end]);
+            for carried in [Carried::Openthread, Carried::Zep, Carried::Lowpan] {
+                on_air(carried, &whole[..end]);
             }
         }
         for place in 0..whole.len() {
             for value in [0, 1, 0x7f, 0xff] {
                 let mut changed = whole.clone();
                 changed[place] = value;
-                Carried::Openthread.on_air(&changed);
+                on_air(Carried::Openthread, &changed);
             }
         }
     }

@@ -42,7 +42,7 @@ pub enum ChannelEvent {
 }
 
 /// The links whose stations received a frame, and those where it collided.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Received it.
     pub received: Vec<usize>,

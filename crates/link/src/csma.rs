@@ -32,15 +32,14 @@ mod saturation;
 #[cfg(test)]
 mod tests;
 
-pub use attempt::{Arrival, Attempt, Ending, Usage};
+pub use attempt::{Arrival, ArrivalKind, Attempt, Ending, Usage};
 pub use spec::CsmaSpec;
 
-use crate::carried::Carried;
 use crate::reception::Reception;
 use attempt::Frame;
-use on_air::{Air, OnAir};
+use on_air::{Air, Kind, OnAir};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use units::{Draw, Purpose, Span};
 
@@ -50,10 +49,12 @@ use units::{Draw, Purpose, Span};
 enum Step {
     FrameEnds,
     AckEnds,
+    AnswerEnds,
     AckMissed,
     CcaEnds,
     FrameStarts,
     AckStarts,
+    AnswerStarts,
 }
 
 #[derive(Debug, Default)]
@@ -62,9 +63,12 @@ struct Link {
     frame: Option<Frame>,
     /// End of the interframe space.
     free: Instant,
+    /// Bytes of the acknowledgements that the station itself makes and that have not begun.
+    answers: VecDeque<usize>,
 }
 
-/// Time, kind, link. A link has at most one pending event, so no two are equal.
+/// Time, kind, link. A link has at most one pending event of its frame; those of its answers have no
+/// order among themselves.
 type Event = Reverse<(Instant, Step, usize)>;
 
 /// A running channel.
@@ -113,9 +117,9 @@ impl Csma {
         self.air.attach();
     }
 
-    /// What the channel carries.
-    pub fn carried(&self) -> Carried {
-        self.spec.carries
+    /// Parameters of the channel.
+    pub fn spec(&self) -> &CsmaSpec {
+        &self.spec
     }
 
     /// Airtime of a frame of `len` bytes.
@@ -156,6 +160,17 @@ impl Csma {
         self.contend(link, Frame { len, ..Frame::default() }, now);
     }
 
+    /// Sends an acknowledgement of `len` bytes that the station of `link` itself makes: one
+    /// turnaround after `now`, without contention. It ends in one [`Attempt`] of an answer.
+    ///
+    /// # Panics
+    /// If `link` does not exist.
+    pub fn answer(&mut self, link: usize, len: usize, now: Instant) {
+        self.links[link].answers.push_back(len);
+        let starts = now.max(self.clock) + self.spec.turnaround;
+        self.silent.push(Reverse((starts, Step::AnswerStarts, link)));
+    }
+
     /// Whether a frame of `link` contends.
     ///
     /// # Panics
@@ -181,8 +196,8 @@ impl Csma {
     }
 
     /// Advances to the next end of a frame's transmission, at most to `now`; call it until
-    /// it returns `None`. `received` is called for each frame that did not collide, with a
-    /// [`Reception`] also for each such acknowledgement; it returns `false` if it is lost.
+    /// it returns `None`. `received` is called for each frame and answer that did not collide, with
+    /// a [`Reception`] also for each such acknowledgement; it returns `false` if it is lost.
     pub fn step(
         &mut self,
         now: Instant,
@@ -212,6 +227,11 @@ impl Csma {
                     None
                 }
                 Step::AckEnds => self.on_ack_end(link, at, received),
+                Step::AnswerStarts => {
+                    self.start_answer(link, at);
+                    None
+                }
+                Step::AnswerEnds => self.on_answer_end(link, at, received),
                 Step::AckMissed => self.retry(link, at),
             };
             if attempt.is_some() {
@@ -255,8 +275,10 @@ impl Csma {
     }
 
     fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        // A transmission that ended within the CCA was detected too.
-        if self.air.was_idle(link, at - self.spec.cca) {
+        // A transmission that ended within the CCA was detected too. A station that is about to answer
+        // does not send.
+        let answers = !self.links[link].answers.is_empty();
+        if !answers && self.air.was_idle(link, at - self.spec.cca) {
             let starts = at + self.spec.turnaround;
             self.silent.push(Reverse((starts, Step::FrameStarts, link)));
             return None;
@@ -286,9 +308,35 @@ impl Csma {
         self.report_at(at + self.spec.ack_airtime(), Step::AckEnds, link);
     }
 
+    fn start_answer(&mut self, link: usize, at: Instant) {
+        let Some(len) = self.links[link].answers.pop_front() else { return };
+        self.air.start_answer(link, at);
+        self.report_at(at + self.spec.airtime(len), Step::AnswerEnds, link);
+    }
+
+    fn on_answer_end(
+        &mut self,
+        link: usize,
+        at: Instant,
+        received: &mut dyn FnMut(Arrival<'_>) -> bool,
+    ) -> Option<Attempt> {
+        let sent = self.leave(link, Kind::Answer, at)?;
+        let clean = self.air.reception.as_ref().map(|_| sent.clean());
+        let (stations, kind) = (clean.as_deref(), ArrivalKind::Answer);
+        let arrival = Arrival { link, attempt: 0, at, duplicate: false, stations, kind };
+        let collided = sent.collided_for_all();
+        let outcome = match collided {
+            true => Ending::Collided,
+            false if received(arrival) => Ending::Sent,
+            false => Ending::Lost,
+        };
+        let delivered = (outcome == Ending::Sent).then_some(at);
+        Some(Attempt { link, at, outcome, delivered, is_answer: true })
+    }
+
     /// Ends the transmission of `link`, and counts it.
-    fn leave(&mut self, link: usize, at: Instant) -> Option<OnAir> {
-        let sent = self.air.leave(link, at)?;
+    fn leave(&mut self, link: usize, kind: Kind, at: Instant) -> Option<OnAir> {
+        let sent = self.air.leave(link, kind, at)?;
         let usage = &mut self.links[link].usage;
         usage.airtime += at - sent.since;
         usage.collisions += u64::from(sent.collided());
@@ -308,12 +356,13 @@ impl Csma {
         at: Instant,
         received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
-        let sent = self.leave(link, at)?;
+        let sent = self.leave(link, Kind::Own, at)?;
         let frame = self.links[link].frame.as_mut()?;
         let (collided, duplicate) = (sent.collided_for_all(), frame.delivered.is_some());
         let clean = self.air.reception.as_ref().map(|_| sent.clean());
         let stations = clean.as_deref();
-        let arrival = Arrival { link, attempt: frame.attempt, at, duplicate, stations, ack: false };
+        let (attempt, kind) = (frame.attempt, ArrivalKind::Frame);
+        let arrival = Arrival { link, attempt, at, duplicate, stations, kind };
         let arrived = !collided && received(arrival);
         frame.collided = collided;
         if arrived && !duplicate {
@@ -344,10 +393,11 @@ impl Csma {
         at: Instant,
         received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
-        let collided = self.leave(link, at)?.collided();
+        let collided = self.leave(link, Kind::Own, at)?.collided();
         let frame = self.links[link].frame.as_mut()?;
         let (stations, attempt) = (Some(&[link][..]), frame.attempt);
-        let arrival = Arrival { link, attempt, at, duplicate: true, stations, ack: true };
+        let kind = ArrivalKind::Acknowledgement;
+        let arrival = Arrival { link, attempt, at, duplicate: true, stations, kind };
         let is_lost = !collided && self.air.reception.is_some() && !received(arrival);
         if collided || is_lost {
             frame.collided = collided;
@@ -384,6 +434,6 @@ impl Csma {
         let sender = &mut self.links[link];
         let delivered = sender.frame.take()?.delivered;
         sender.free = free;
-        Some(Attempt { link, at, outcome, delivered })
+        Some(Attempt { link, at, outcome, delivered, is_answer: false })
     }
 }

@@ -65,6 +65,14 @@ impl SharedChannel {
         }
     }
 
+    /// Whether the channel carries frames such as the Ethernet frame `frame`.
+    pub fn accepts(&self, frame: &[u8]) -> bool {
+        match &self.0 {
+            Kind::Link(_) => true,
+            Kind::Medium(medium) => medium.accepts(frame),
+        }
+    }
+
     /// Accepts a frame of `link`, from this pipe, for transmission at `now` or later. `to` is the
     /// link of its receiver; `None`: several, or unknown.
     pub fn offer(

@@ -1,15 +1,16 @@
 //! Shared medium with contention: the links' queues around CSMA-CA.
 
-use crate::carried::{AirFrame, Carried};
+use crate::carried::AirFrame;
 use crate::channel::{ChannelEvent, Heard};
-use crate::csma::{Arrival, Csma, CsmaSpec, Ending, Usage};
+use crate::csma::{Arrival, ArrivalKind, Attempt, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
 use crate::reception::Reception;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use units::{Draw, Instant, Purpose, Span};
+use units::{Draw, Instant, Purpose};
 
 /// Marks the number of an acknowledgement; the bits below have the number of transmissions, at most 7.
 const ACKNOWLEDGEMENT: u64 = 0x80;
@@ -22,6 +23,8 @@ pub(crate) struct SharedMedium {
     queues: Vec<Queue<Outgoing>>,
     /// The frame of each link that contends.
     heads: Vec<Option<Outgoing>>,
+    /// Acknowledgements that stations make themselves, by link, in their order.
+    answers: Vec<VecDeque<Answer>>,
     /// Loss probability of each link's retransmissions.
     losses: Vec<f64>,
     draws: Vec<Draw>,
@@ -38,8 +41,98 @@ struct Outgoing {
     frame: TransitFrame,
     /// Link of its receiver; `None`: several, or unknown.
     to: Option<usize>,
+    /// Bytes of its parts on the air, which contend one after the other.
+    parts: Vec<usize>,
+    /// The part that contends.
+    part: usize,
+    /// Whether the receiver acknowledges the parts.
+    is_acknowledged: bool,
     /// Whether the signal of the last transmission was too weak at all receivers.
     was_weak: bool,
+    /// Where the parts so far arrived, if not all stations hear each other.
+    heard: Option<Heard>,
+    /// Why a part arrived at no receiver; the others are useless then.
+    missed: Option<Cause>,
+    /// Whether the last part, and so all, arrived.
+    has_left: bool,
+}
+
+/// An acknowledgement that a station makes itself.
+#[derive(Debug, Clone)]
+struct Answer {
+    frame: TransitFrame,
+    /// Bytes on the air.
+    len: usize,
+}
+
+impl Outgoing {
+    fn new(frame: TransitFrame, to: Option<usize>, parts: Vec<usize>) -> Self {
+        Self {
+            frame,
+            to,
+            parts,
+            part: 0,
+            is_acknowledged: false,
+            was_weak: false,
+            heard: None,
+            missed: None,
+            has_left: false,
+        }
+    }
+
+    /// Bytes of the part that contends.
+    fn len(&self) -> usize {
+        self.parts.get(self.part).copied().unwrap_or_default()
+    }
+
+    /// Number of the transmission, which its random numbers belong to. The lowest bits have the
+    /// attempt, at most 7, those above the part: a packet of 1,280 B has at most 14.
+    fn place(&self, attempt: u32) -> u64 {
+        self.frame.place << 8 | (self.part as u64 & 15) << 3 | u64::from(attempt)
+    }
+
+    /// The part arrived, at the stations of `heard` if not all hear each other. Returns whether the
+    /// whole packet has arrived anywhere.
+    fn arrived(&mut self, heard: Option<Heard>) -> bool {
+        if let Some(now) = heard {
+            match &mut self.heard {
+                // A receiver needs all parts.
+                Some(all) => {
+                    all.received.retain(|station| now.received.contains(station));
+                    all.collided.extend(now.collided);
+                }
+                None => self.heard = Some(now),
+            }
+            if let Some(all) = self.heard.as_ref().filter(|all| all.received.is_empty()) {
+                let is_weak = all.collided.is_empty();
+                let cause = if is_weak { Cause::WeakSignal } else { Cause::Denied };
+                self.missed.get_or_insert(cause);
+            }
+        }
+        let is_last = self.part + 1 == self.parts.len();
+        self.has_left = is_last && self.missed.is_none();
+        self.has_left
+    }
+
+    /// Goes on after the end of a part's contention. Returns whether another part contends now: not
+    /// if the sender knows that one did not arrive.
+    fn go_on(&mut self, ended: &Attempt) -> bool {
+        let cause = match ended.outcome {
+            Ending::Lost if self.was_weak => Cause::WeakSignal,
+            Ending::Lost => Cause::Lost,
+            _ => Cause::Denied,
+        };
+        let failed = match ended.outcome {
+            Ending::Sent => false,
+            Ending::NoAccess => true,
+            Ending::Lost | Ending::Collided => self.is_acknowledged,
+        };
+        if failed || ended.delivered.is_none() {
+            self.missed.get_or_insert(cause);
+        }
+        self.part += 1;
+        !failed && self.part < self.parts.len()
+    }
 }
 
 impl SharedMedium {
@@ -58,6 +151,7 @@ impl SharedMedium {
             reception,
             queues: Vec::new(),
             heads: Vec::new(),
+            answers: Vec::new(),
             losses: Vec::new(),
             draws: Vec::new(),
             next_turn: None,
@@ -73,6 +167,7 @@ impl SharedMedium {
         self.csma.attach();
         self.queues.push(Queue::new(uplink.config().queue));
         self.heads.push(None);
+        self.answers.push(VecDeque::new());
         self.losses.push(uplink.config().mean_loss());
         self.draws.push(uplink.draw());
     }
@@ -86,6 +181,11 @@ impl SharedMedium {
     /// Sets the loss probability of `link`'s retransmissions.
     pub fn set_loss(&mut self, link: usize, share: f64) {
         self.losses[link] = share;
+    }
+
+    /// Whether the channel carries frames such as the Ethernet frame `frame`.
+    pub fn accepts(&self, frame: &[u8]) -> bool {
+        self.csma.spec().carries.accepts(frame)
     }
 
     /// Channel usage of each link.
@@ -102,22 +202,17 @@ impl SharedMedium {
         now: Instant,
         events: &mut Vec<ChannelEvent>,
     ) {
-        let on_air = match self.csma.carried().on_air(&frame.frame) {
-            AirFrame::Contends(_) => None,
-            AirFrame::Acknowledgement(len) => Some((self.csma.airtime(len), Some(len))),
+        let parts = match self.csma.spec().on_air(&frame.frame) {
+            AirFrame::Contends(parts) => parts,
+            AirFrame::Acknowledgement(len) => {
+                self.answers[link].push_back(Answer { frame, len });
+                self.csma.answer(link, len, now);
+                return self.request_turn(now, events);
+            }
             // Frames of the host, which the simulated radio does not send, take no airtime.
-            AirFrame::Nothing => Some((Span::ZERO, None)),
+            AirFrame::Nothing => return events.push(ChannelEvent::Left(link, frame, now, None)),
         };
-        if let Some((airtime, len)) = on_air {
-            let heard = self.reception.as_deref().zip(len).map(|(reception, len)| {
-                let sent = Sent { link, len, place: frame.place << 8, draw: self.draws[link] };
-                let all: Vec<usize> = reception.receivers(link).collect();
-                Rc::new(Heard { received: sent.receivers(&all, reception), ..Heard::default() })
-            });
-            events.push(ChannelEvent::Left(link, frame, now + airtime, heard));
-            return;
-        }
-        let frame = Outgoing { frame, to, was_weak: false };
+        let frame = Outgoing::new(frame, to, parts);
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
         } else {
@@ -133,20 +228,28 @@ impl SharedMedium {
     /// Processes all events until `now`.
     pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         while let Some(attempt) = {
-            let Self { csma, reception, heads, losses, draws, ack_len, .. } = self;
-            let (reception, carried) = (reception.as_deref(), csma.carried());
-            let ack_len = *ack_len;
-            let mut receive = Receive { reception, heads, losses, draws, carried, ack_len, events };
+            let Self { csma, reception, heads, answers, losses, draws, ack_len, .. } = self;
+            let (reception, ack_len) = (reception.as_deref(), *ack_len);
+            let mut receive = Receive { reception, heads, answers, losses, draws, ack_len, events };
             csma.step(now, &mut |arrival| receive.arrives(arrival))
         } {
             let link = attempt.link;
-            let was_weak = self.heads[link].take().is_some_and(|head| head.was_weak);
-            if attempt.delivered.is_none() {
+            if attempt.is_answer {
                 let cause = match attempt.outcome {
-                    Ending::Lost if was_weak => Cause::WeakSignal,
-                    Ending::Lost => Cause::Lost,
+                    Ending::Sent => continue,
+                    Ending::Lost => Cause::WeakSignal,
                     _ => Cause::Denied,
                 };
+                self.answers[link].pop_front();
+                events.push(ChannelEvent::Drop(link, cause));
+                continue;
+            }
+            let Some(mut head) = self.heads[link].take() else { continue };
+            if head.go_on(&attempt) {
+                self.contend(link, head, attempt.at);
+                continue;
+            }
+            if let Some(cause) = head.missed.filter(|_| !head.has_left) {
                 events.push(ChannelEvent::Drop(link, cause));
             }
             let next = self.queues[link].pop(attempt.at, &mut self.dropped);
@@ -159,20 +262,23 @@ impl SharedMedium {
         self.request_turn(now, events);
     }
 
-    fn contend(&mut self, link: usize, outgoing: Outgoing, now: Instant) {
-        let (carried, frame) = (self.csma.carried(), &outgoing.frame.frame);
-        let len = air_length(carried, frame);
+    fn contend(&mut self, link: usize, mut outgoing: Outgoing, now: Instant) {
+        let (len, frame) = (outgoing.len(), &outgoing.frame.frame);
         // The lowest bit of an Ethernet address's first byte marks a group address.
         let is_group = frame.first().is_some_and(|first| first & 1 == 1);
         // Receivers acknowledge no group frames, and simulated radios do it themselves.
-        let is_for_all = is_group || !carried.is_ethernet();
+        let is_for_all = is_group || self.csma.spec().carries.is_simulated();
+        outgoing.is_acknowledged = self.csma.spec().acknowledge;
         match (is_for_all, outgoing.to) {
             (false, Some(to)) if self.reception.is_some() => {
                 self.csma.ready_for(link, to, len, now);
             }
             (false, _) if self.reception.is_none() => self.csma.ready(link, len, now),
             // Any station can be the unknown receiver, so none acknowledges.
-            _ => self.csma.ready_for_all(link, len, now),
+            _ => {
+                outgoing.is_acknowledged = false;
+                self.csma.ready_for_all(link, len, now);
+            }
         }
         self.heads[link] = Some(outgoing);
     }
@@ -184,15 +290,6 @@ impl SharedMedium {
             self.next_turn = Some(next);
             events.push(ChannelEvent::Turn(next));
         }
-    }
-}
-
-/// Length on the air of a frame that contends, in bytes.
-fn air_length(carried: Carried, frame: &[u8]) -> usize {
-    match carried.on_air(frame) {
-        AirFrame::Contends(len) => len,
-        // All others have left in `offer`.
-        _ => frame.len(),
     }
 }
 
@@ -223,9 +320,9 @@ impl Sent {
 struct Receive<'a> {
     reception: Option<&'a Reception>,
     heads: &'a mut [Option<Outgoing>],
+    answers: &'a mut [VecDeque<Answer>],
     losses: &'a [f64],
     draws: &'a [Draw],
-    carried: Carried,
     ack_len: usize,
     events: &'a mut Vec<ChannelEvent>,
 }
@@ -235,18 +332,21 @@ impl Receive<'_> {
     /// a frame emits [`ChannelEvent::Left`].
     fn arrives(&mut self, arrival: Arrival<'_>) -> bool {
         let (link, draw) = (arrival.link, self.draws[arrival.link]);
+        if arrival.kind == ArrivalKind::Answer {
+            return self.answer_arrives(arrival);
+        }
         let Some(head) = &mut self.heads[link] else { return false };
-        let place = head.frame.place << 8 | u64::from(arrival.attempt);
+        let place = head.place(arrival.attempt);
         let mut heard = None;
         if let (Some(reception), Some(stations)) = (self.reception, arrival.stations) {
-            if arrival.ack {
+            if arrival.kind == ArrivalKind::Acknowledgement {
                 let Some(to) = head.to else { return true };
                 // Of the same transmission number, but another one.
                 let place = place | ACKNOWLEDGEMENT;
                 let sent = Sent { link: to, len: self.ack_len, place, draw };
                 return !sent.receivers(stations, reception).is_empty();
             }
-            let len = air_length(self.carried, &head.frame.frame);
+            let len = head.len();
             let received = Sent { link, len, place, draw }.receivers(stations, reception);
             head.was_weak = received.is_empty();
             if head.was_weak {
@@ -254,19 +354,41 @@ impl Receive<'_> {
             }
             let is_other = |station: &usize| !stations.contains(station) && head.to.is_none();
             let collided = reception.receivers(link).filter(is_other).collect();
-            heard = Some(Rc::new(Heard { received, collided }));
+            heard = Some(Heard { received, collided });
         }
-        let lost = match arrival.attempt {
-            0 => head.frame.decision.lost,
-            // Each retransmission has a separate loss draw.
+        let lost = match (arrival.attempt, head.part) {
+            (0, 0) => head.frame.decision.lost,
+            // Each retransmission, and each further fragment, has a separate loss draw.
             _ => draw.uniform(Purpose::Retry, place) < self.losses[link],
         };
-        if !lost && !arrival.duplicate {
+        if !lost && !arrival.duplicate && head.arrived(heard) {
             let mut frame = head.frame.clone();
             // The channel has decided; else the pipe behind it would drop the frame.
             frame.decision.lost = false;
+            let heard = head.heard.take().map(Rc::new);
             self.events.push(ChannelEvent::Left(link, frame, arrival.at, heard));
         }
         !lost
+    }
+
+    /// As [`Self::arrives`], for an acknowledgement that a station made itself. The uplink's loss is
+    /// decided behind the channel, as of all frames with one transmission.
+    fn answer_arrives(&mut self, arrival: Arrival<'_>) -> bool {
+        let (link, draw) = (arrival.link, self.draws[arrival.link]);
+        let Some(Answer { frame, len }) = self.answers[link].front() else { return false };
+        let mut heard = None;
+        if let (Some(reception), Some(stations)) = (self.reception, arrival.stations) {
+            let sent = Sent { link, len: *len, place: frame.place << 8, draw };
+            let received = sent.receivers(stations, reception);
+            if received.is_empty() {
+                return false;
+            }
+            let is_other = |station: &usize| !stations.contains(station);
+            let collided = reception.receivers(link).filter(is_other).collect();
+            heard = Some(Rc::new(Heard { received, collided }));
+        }
+        let frame = self.answers[link].pop_front().map(|answer| answer.frame);
+        self.events.extend(frame.map(|frame| ChannelEvent::Left(link, frame, arrival.at, heard)));
+        true
     }
 }

@@ -10,6 +10,7 @@ pub use libpcap::LIBPCAP;
 
 use crate::full_disk::FullDisk;
 use engine::Place;
+use link::{CsmaSpec, FrameNumbers, mac_frames};
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::interface_description::{
@@ -41,6 +42,9 @@ pub struct Selection {
     pub filter: Option<Filter>,
     /// Maximum number of bytes kept of each frame; `None` for all.
     pub snap: Option<usize>,
+    /// The channel of each segment whose frames are written as those of IEEE 802.15.4 that carry
+    /// them, because it carries 6LoWPAN; `None`, or no entry: as Ethernet.
+    pub lowpan: Vec<Option<CsmaSpec>>,
 }
 
 impl Selection {
@@ -49,6 +53,10 @@ impl Selection {
             links.get(place.segment).and_then(|ends| ends.get(place.endpoint)).copied()
         };
         self.links.as_ref().is_none_or(|links| link(links).unwrap_or(false))
+    }
+
+    fn lowpan(&self, segment: usize) -> Option<&CsmaSpec> {
+        self.lowpan.get(segment)?.as_ref()
     }
 }
 
@@ -81,6 +89,9 @@ pub struct Capture {
     missed: u64,
     /// Number of missing frames that a comment already reports.
     gaps: u64,
+    /// Numbers of the next packet in 6LoWPAN. Each packet has others, also the same one at its
+    /// sender and its receiver: a reader would take the fragments of both for one packet's.
+    numbers: FrameNumbers,
 }
 
 impl Capture {
@@ -133,7 +144,11 @@ impl Capture {
                 if !selection.has(Place { segment, endpoint }) {
                     continue;
                 }
-                let written = writer.write_pcapng_block(describe(name, selection.snap));
+                let kind = match selection.lowpan(segment) {
+                    Some(_) => IEEE802154,
+                    None => DataLink::ETHERNET,
+                };
+                let written = writer.write_pcapng_block(describe(name, kind, selection.snap));
                 written.map_err(|error| failed(error.to_string()))?;
                 count += 1;
             }
@@ -152,7 +167,16 @@ impl Capture {
         let work = move || work().map_err(|error| CaptureError { path, why: error.to_string() });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         let (sender, writer) = (Some(sender), Some(writer));
-        Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0, gaps: 0 })
+        Ok(Self {
+            sender,
+            writer,
+            interfaces,
+            selection,
+            planned: Vec::new(),
+            missed: 0,
+            gaps: 0,
+            numbers: FrameNumbers::default(),
+        })
     }
 
     /// Adds a frame that the node at `place` sent (or received, if `inbound`), if it is selected.
@@ -167,9 +191,32 @@ impl Capture {
         let Some(interface) = ends.and_then(|ends| ends.get(place.endpoint)).copied() else {
             return;
         };
+        let counted = frame.len() as u32;
+        let Some(csma) = self.selection.lowpan(place.segment) else {
+            return self.put_frame(interface, inbound, at, frame, counted);
+        };
+        let parts = mac_frames(frame, csma.mac_addresses, csma.acknowledge, self.numbers);
+        let parts = parts.unwrap_or_default();
+        self.numbers.tag = self.numbers.tag.wrapping_add(1);
+        self.numbers.sequence = self.numbers.sequence.wrapping_add(parts.len() as u8);
+        for (number, part) in parts.iter().enumerate() {
+            let counted = if number == 0 { counted } else { 0 };
+            self.put_frame(interface, inbound, at, part, counted);
+        }
+    }
+
+    /// Adds a frame that counts as `counted` bytes.
+    fn put_frame(
+        &mut self,
+        interface: u32,
+        inbound: bool,
+        at: Instant,
+        frame: &[u8],
+        counted: u32,
+    ) {
         let kept = frame.len().min(self.selection.snap.unwrap_or(usize::MAX));
         let (length, frame) = (frame.len() as u32, frame[..kept].to_vec());
-        self.put(Record::Frame { interface, inbound, at, length, frame });
+        self.put(Record::Frame { interface, inbound, at, length, counted, frame });
     }
 
     /// Writes `text` as a comment on the next frame.
@@ -244,10 +291,13 @@ impl Capture {
     }
 }
 
+/// IEEE 802.15.4 with the frame check sequence (tcpdump.org's list of link types).
+const IEEE802154: DataLink = DataLink::IEEE802_15_4;
+
 /// The description block of one interface.
-fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
+fn describe(name: &str, linktype: DataLink, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
     InterfaceDescriptionBlock {
-        linktype: DataLink::ETHERNET,
+        linktype,
         snaplen: snap.unwrap_or(0) as u32,
         options: vec![
             InterfaceDescriptionOption::IfName(name.into()),
@@ -333,6 +383,7 @@ mod tests {
             links: Some(vec![vec![false, true]]),
             filter: Some(Filter::compile("ether[0] = 7").unwrap()),
             snap: Some(20),
+            ..Selection::default()
         };
         let label = Path::new("a pipe");
         let mut capture = Capture::to(sink.clone(), label, &names, selection).unwrap();

@@ -28,8 +28,8 @@ pub struct LinkRow {
     /// Whether the kernel's netem impaired it: then `measured` is from its counters, and the delay was
     /// not measured.
     pub by_netem: bool,
-    /// Whether a channel with acknowledgements retransmits lost frames, so that the loss is below
-    /// the configured one per transmission.
+    /// Whether a channel with acknowledgements retransmits lost frames, or sends packets as several
+    /// frames, so that the loss of packets is not the configured one per transmission.
     pub sends_again: bool,
 }
 

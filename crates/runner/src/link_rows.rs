@@ -4,7 +4,7 @@ use crate::bed::Topology;
 use crate::bed::netem::Done;
 use engine::{LinkInterval, Place};
 use experiment::Plan;
-use link::{Channel, Direction, Totals};
+use link::{Carried, Channel, Direction, Totals};
 use measure::{Intervals, LinkRow};
 use std::io;
 use units::Instant;
@@ -32,7 +32,9 @@ impl LinkRows {
         start: Instant,
     ) -> io::Result<Self> {
         let segments = topology.segments.iter().enumerate().map(|(segment, spec)| {
-            let retries = matches!(&spec.channel, Channel::Csma(csma) if csma.retries > 0);
+            // The loss of a packet in fragments is not that of its frames, either.
+            let retries = matches!(&spec.channel, Channel::Csma(csma)
+                if csma.retries > 0 || csma.carries == Carried::Lowpan);
             let ends = spec.endpoints.iter().enumerate().map(|(endpoint, link)| {
                 let name = &topology.names[segment][endpoint];
                 let (node, interface) = name.split_once(':').unwrap_or((name, ""));

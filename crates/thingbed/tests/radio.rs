@@ -1,8 +1,9 @@
-//! Radio networks in which nodes do not all hear each other, in virtual time.
+//! Radio networks: nodes that do not all hear each other, and 6LoWPAN.
 
 mod common;
 
-use common::{Bed, figure};
+use common::live::Live;
+use common::{Bed, figure, has};
 use std::fs;
 use std::path::Path;
 
@@ -40,4 +41,70 @@ fn hidden_stations_collide_as_often_as_theory_gives_and_others_seldom() {
     assert!((hidden - expected).abs() < tolerance, "{hidden}, not {expected}");
     let (near, _) = share("same-place");
     assert!(near < 0.05, "{near}");
+}
+
+/// A host on Ethernet, a border router, and a node on 6LoWPAN.
+const BORDER: &str = "nodes: {host: {}, border: {forward: true}, node: {}}
+networks:
+  office: {attach: [host, border], subnet: 'fd00:1::/64'}
+  air:
+    attach: [border, node]
+    subnet: 'fd00:6::/64'
+    channel: {csma: {carries: lowpan}}
+";
+
+#[test]
+fn nodes_on_6lowpan_have_addresses_neighbours_and_a_path_mtu_of_1280_bytes() {
+    if !["ip", "ping"].into_iter().all(has) {
+        return eprintln!("NOT RUN: needs ip and ping");
+    }
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "border", &format!("experiment: NAME\n{BORDER}"));
+    let on = |node: &str, line: &str| lab.ask(&["exec", node, "--", "sh", "-c", line]);
+    let addresses = on("node", "ip -6 addr show dev eth0").expect(0, &["fd00:6::2/64", "fe80::"]);
+    // Duplicate address detection is over, and found none.
+    for word in ["tentative", "dadfailed"] {
+        assert!(!addresses.out.contains(word), "{}", addresses.out);
+    }
+    on("node", "ip -6 neigh").expect(0, &["fd00:6::1 dev eth0 lladdr", "PERMANENT"]);
+    on("node", "ip link show dev eth0").expect(0, &["mtu 1280"]);
+    let ping = "ping -6 -n -c 1 -W 60 -M do";
+    // 1,232 B, ICMPv6's header of 8 B and IPv6's of 40 B.
+    on("node", &format!("{ping} -s 1232 border")).expect(0, &["1 received"]);
+    on("node", &format!("{ping} -s 1233 border")).expect(1, &["mtu: 1280"]);
+    // The neighbour's link-local address is resolved over the channel.
+    let link_local = on("border", "ip -6 addr show dev eth1").expect(0, &[]).out;
+    let link_local = link_local.split_whitespace().find(|word| word.starts_with("fe80"));
+    let link_local = link_local.unwrap().trim_end_matches("/64");
+    on("node", &format!("ping -6 -n -c 1 -W 60 {link_local}%eth0")).expect(0, &["1 received"]);
+    // A host on Ethernet learns the MTU of the path from the border router.
+    on("host", &format!("{ping} -s 1400 node")).expect(1, &["mtu=1280"]);
+    on("host", "ip -6 route get fd00:6::2").expect(0, &["mtu 1280"]);
+    on("host", "ping -6 -n -c 1 -W 60 -s 1400 node").expect(0, &["1 received"]);
+}
+
+#[test]
+fn coap_over_6lowpan_is_answered_and_its_capture_has_its_fragments() {
+    let bed = Bed::new();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/radio/lowpan.yaml");
+    let text = fs::read_to_string(file).unwrap().replace("[20B, 100B, 1000B]", "[20B, 1000B]");
+    bed.write("e.yaml", &text);
+    bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["2 valid"]);
+    let summaries = bed.summaries("lowpan");
+    for (size, frames) in [("20B", 1.0), ("1000B", 12.0)] {
+        let run = summaries.iter().find(|run| run["cell"]["size"] == size).unwrap();
+        let of = |name: &str| figure(run, &format!(".loads.reports.{name}"));
+        // Five sensors, once per second each, 30 s.
+        let (sent, answered) = (of("sent"), of("answered"));
+        assert!((90.0..210.0).contains(&sent), "{size}: {sent}");
+        assert!(answered > 0.9 * sent, "{size}: {answered} of {sent}");
+        // Frames of 127 B at most, of the sensors' packets alone.
+        let folder = bed.sweep("lowpan").join(format!("{size}-0"));
+        let capture = folder.join("capture.pcapng");
+        let analysis = bed.thingbed(&["analyze", capture.to_str().unwrap(), "--json"]);
+        let analysis: serde_json::Value =
+            serde_json::from_str(&analysis.expect(0, &[]).out).unwrap();
+        let packets = analysis["packets"].as_f64().unwrap();
+        assert!(packets >= frames * answered, "{size}: {packets} frames, {answered} answers");
+    }
 }

@@ -320,8 +320,9 @@ class Csma(Part):
     acknowledge: bool | Axis | None = None
     """Whether unicast frames are acknowledged, and retransmitted without acknowledgement.
     Default: true."""
-    carries: Literal["ethernet", "openthread", "zep"] | Axis | None = None
-    """What the channel carries: Ethernet frames, or those of simulated radios, which
+    carries: Literal["ethernet", "lowpan", "openthread", "zep"] | Axis | None = None
+    """What the channel carries: Ethernet frames; with `lowpan`, IPv6 packets as frames of IEEE
+    802.15.4, compressed and fragmented by 6LoWPAN; or frames of simulated radios, which
     acknowledge and retransmit themselves, so that `acknowledge` and `retries` have no
     effect. Default: `ethernet`."""
     cca: Time | None = None
@@ -330,6 +331,9 @@ class Csma(Part):
     lifs: Time | None = None
     """Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
     Default: 640 us."""
+    mac_addresses: Literal["extended", "short"] | Axis | None = None
+    """Addresses in the MAC headers of 6LoWPAN: `extended` ones have 8 B, `short` ones 2 B.
+    Only with `carries: lowpan`. Default: `extended`."""
     max_backoffs: int | Axis | None = None
     """Maximum number of consecutive busy CCAs; after one more, the frame is given up. Range: 0
     to 5. Default: 4."""

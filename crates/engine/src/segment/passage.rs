@@ -234,6 +234,9 @@ impl Segment {
         let Queries { frames, next } = self.switch.queries(now);
         self.pending.add(next, Event::Query);
         let prefix = vec![0; self.prefix];
+        let channel = self.channels[Direction::Up as usize].as_ref();
+        let is_carried = |frame: &Vec<u8>| channel.is_none_or(|channel| channel.accepts(frame));
+        let frames: Vec<_> = frames.into_iter().filter(is_carried).collect();
         for query in frames {
             let frame = Frame::from([&prefix[..], &query[..]].concat());
             for endpoint in 0..self.links.len() {

@@ -123,6 +123,7 @@ impl Model for CsmaSpec {
         "lifs",
         "sifs",
         "carries",
+        "mac_addresses",
         "path_loss",
         "pair_losses",
     ];

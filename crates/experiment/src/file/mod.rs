@@ -42,7 +42,7 @@ pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
 pub(crate) use position::Positions;
 pub(crate) use program_check::{ExitStatus, OutputExpect, OutputKeys, ProgramExpect};
-pub(crate) use radio::{Carried, ServiceKeys};
+pub(crate) use radio::{Carried, MacAddresses, ServiceKeys};
 pub(crate) use routes::Routes;
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
 pub(crate) use timetable::{Change, Directions};

@@ -174,10 +174,14 @@ pub(crate) struct CsmaKeys {
     lifs: Option<At<Span>>,
     /// Interframe space after a shorter frame: 12 symbols. Default: 192 us.
     sifs: Option<At<Span>>,
-    /// What the channel carries: Ethernet frames, or those of simulated radios, which acknowledge
-    /// and retransmit themselves, so that `acknowledge` and `retries` have no effect. Default:
-    /// `ethernet`.
+    /// What the channel carries: Ethernet frames; with `lowpan`, IPv6 packets as frames of IEEE
+    /// 802.15.4, compressed and fragmented by 6LoWPAN; or frames of simulated radios, which
+    /// acknowledge and retransmit themselves, so that `acknowledge` and `retries` have no effect.
+    /// Default: `ethernet`.
     carries: Option<At<Carried>>,
+    /// Addresses in the MAC headers of 6LoWPAN: `extended` ones have 8 B, `short` ones 2 B. Only with
+    /// `carries: lowpan`. Default: `extended`.
+    mac_addresses: Option<At<MacAddresses>>,
     /// Loss by the distance between nodes, which need a `position`. Default: all nodes hear each
     /// other, without loss.
     path_loss: Option<PathLossKeys>,
@@ -215,7 +219,16 @@ pub(crate) struct Carried;
 impl Word for Carried {
     const WHAT: &'static str = "what a channel carries";
     const WORDS: &'static [(&'static str, Self)] =
-        &[("ethernet", Self), ("openthread", Self), ("zep", Self)];
+        &[("ethernet", Self), ("lowpan", Self), ("openthread", Self), ("zep", Self)];
+}
+
+/// Kind of address in MAC headers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MacAddresses;
+
+impl Word for MacAddresses {
+    const WHAT: &'static str = "a kind of MAC address";
+    const WORDS: &'static [(&'static str, Self)] = &[("extended", Self), ("short", Self)];
 }
 
 #[cfg(test)]
@@ -255,6 +268,9 @@ mod tests {
     fn the_medium_reads_the_words_of_the_schema() {
         for (word, _) in Carried::WORDS {
             serde_json::from_value::<CsmaSpec>(json!({ "carries": word })).unwrap();
+        }
+        for (word, _) in MacAddresses::WORDS {
+            serde_json::from_value::<CsmaSpec>(json!({ "mac_addresses": word })).unwrap();
         }
         let slow: Value = json!({ "slow": { "up": { "byte": "1 ms" }, "down": {} } });
         for service in [json!("full"), slow] {

@@ -16,6 +16,7 @@ mod hardware;
 mod interaction;
 mod load;
 mod load_keys;
+mod lowpan;
 mod machine;
 mod members;
 mod metrics;

@@ -10,6 +10,7 @@ use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
 use crate::resolve::directions::{channel_wait, directions};
+use crate::resolve::lowpan;
 use crate::resolve::members::Members;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
@@ -217,7 +218,11 @@ fn resolve<'f>(
     base: &Path,
     sink: &mut Sink,
 ) -> Option<Resolved<'f>> {
-    let mtu = check_mtu(network, sink);
+    let placed = channel_of(network, file);
+    let mtu = match lowpan::is_on(placed.map(|at| &at.value)) {
+        true => lowpan::check(name, network, sink),
+        false => check_mtu(network, sink),
+    };
     let own = network.channel.as_ref().map(|at| &at.value);
     check_links(own, network.links.as_ref(), nodes, base, sink);
     let empty = Named::default();
@@ -245,11 +250,10 @@ fn resolve<'f>(
     }
     let profile =
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
-    let channel = profile.map_or(&network.channel, |profile| &profile.channel);
     // The reader refuses these keys next to a profile, so nothing is overridden here.
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
-    let (mtu, placed) = (mtu?, channel);
-    let channel = placed.as_ref().map(|at| &at.value);
+    let mtu = mtu?;
+    let channel = placed.map(|at| &at.value);
     for way in directions(links).map(|(_, way, _)| way) {
         way.check_mtu(mtu, sink);
     }
@@ -257,7 +261,7 @@ fn resolve<'f>(
     let entries = own.into_iter().chain(&network.timetable).flatten();
     let backend = network.backend.as_ref().map_or(Backend::Medium, |at| at.value);
     if backend == Backend::Netem {
-        netem::check((name, entries.clone()), placed.as_ref(), links, sink);
+        netem::check((name, entries.clone()), placed, links, sink);
     }
     let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
@@ -309,6 +313,12 @@ fn planned_links<'f>(links: Option<&'f Named<Link>>, base: &Path) -> Vec<(&'f st
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {
     file.profiles.as_ref()
+}
+
+/// The network's channel, or that of its profile in the file.
+fn channel_of<'f>(network: &'f Network, file: &'f File) -> Option<&'f At<Channel>> {
+    let profile = network.profile.as_ref().and_then(|at| profiles_of(file)?.get(&at.value));
+    profile.map_or(&network.channel, |profile| &profile.channel).as_ref()
 }
 
 /// Minimum query interval; hosts need not answer faster than one query per second.

@@ -141,6 +141,21 @@ const ADDRESSES: &[Case] = &[
         "use `mtu: 1280 B`",
     ],
     [
+        "networks: {n: {attach: [a, b], subnet: [«10.0.0.0/24», 'fd00::/64'], channel: {csma: {carries: lowpan}}}}",
+        "10.0.0.0/24 on `n`, whose channel carries 6LoWPAN",
+        "6LoWPAN carries only IPv6: use for example `subnet: fd00::/64`",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 'fd00::/64', mtu: «1281 B», channel: {csma: {carries: lowpan}}}}",
+        "an MTU of 1281 B on `n`, whose channel carries 6LoWPAN",
+        "has an MTU of 1280 B (RFC 4944): remove `mtu`",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 'fd00::/64', channel: {csma: «{mac_addresses: short}»}}}",
+        "`mac_addresses` needs `carries: lowpan`",
+        "add that",
+    ],
+    [
         "networks: {n: {attach: [a, b], subnet: «10.0.0.0/31»}}",
         "use a prefix length between",
         "expected a subnet",

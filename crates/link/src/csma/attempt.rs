@@ -28,6 +28,19 @@ pub struct Attempt {
     /// Time at which the receiver first has the whole frame, if ever. The sender may not
     /// know, if acknowledgements collided.
     pub delivered: Option<Instant>,
+    /// Whether it is an acknowledgement of [`Csma::answer`](super::Csma::answer), and no frame.
+    pub is_answer: bool,
+}
+
+/// What arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArrivalKind {
+    /// The frame.
+    Frame,
+    /// Its acknowledgement.
+    Acknowledgement,
+    /// An acknowledgement that the station of the link made itself.
+    Answer,
 }
 
 /// A frame or acknowledgement received without collision; the caller decides whether it is lost.
@@ -44,8 +57,8 @@ pub struct Arrival<'a> {
     pub duplicate: bool,
     /// Stations at which it did not collide; `None` without a [`crate::Reception`]: all.
     pub stations: Option<&'a [usize]>,
-    /// Whether it is the acknowledgement of the frame.
-    pub ack: bool,
+    /// What arrived.
+    pub kind: ArrivalKind,
 }
 
 /// Channel usage of a link so far.

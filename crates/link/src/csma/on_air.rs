@@ -14,12 +14,22 @@ pub(super) struct Air {
     idle_since: Vec<Instant>,
 }
 
-/// A transmission. A link has at most one: a frame or the acknowledgement of it.
+/// Kind of a transmission. A link has at most one of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A frame of the link, or the acknowledgement of it.
+    Own,
+    /// An acknowledgement that the station of the link makes itself.
+    Answer,
+}
+
+/// A transmission.
 #[derive(Debug)]
 pub(super) struct OnAir {
     /// Start of the transmission.
     pub since: Instant,
     link: usize,
+    kind: Kind,
     /// The sending station: that of the link, or the receiver that acknowledges its frame.
     sender: usize,
     receivers: Vec<Receiver>,
@@ -71,22 +81,46 @@ impl Air {
     /// Begins the frame of `link` to station `to`; `None`: to all, or not identified.
     pub fn start(&mut self, link: usize, to: Option<usize>, at: Instant) {
         let receivers = match (&self.reception, to) {
-            (None, _) => vec![None],
             (Some(_), Some(to)) => vec![Some(to)],
-            (Some(reception), None) => reception.receivers(link).map(Some).collect(),
+            _ => self.all(link),
         };
-        self.enter(link, link, receivers, at);
+        self.enter(
+            OnAir { since: at, link, kind: Kind::Own, sender: link, receivers: vec![] },
+            receivers,
+        );
+    }
+
+    /// Begins an acknowledgement that the station of `link` makes itself. All that hear it get it.
+    pub fn start_answer(&mut self, link: usize, at: Instant) {
+        let receivers = self.all(link);
+        self.enter(
+            OnAir { since: at, link, kind: Kind::Answer, sender: link, receivers: vec![] },
+            receivers,
+        );
+    }
+
+    /// The receivers of a transmission of `link` for all.
+    fn all(&self, link: usize) -> Vec<Option<usize>> {
+        match &self.reception {
+            None => vec![None],
+            Some(reception) => reception.receivers(link).map(Some).collect(),
+        }
     }
 
     /// Begins the acknowledgement of station `from` for the frame of `link`.
     pub fn start_ack(&mut self, link: usize, from: Option<usize>, at: Instant) {
         let receiver = self.reception.as_ref().map(|_| link);
         // Without a reception, the sender is not identified, and it does not matter.
-        self.enter(link, from.unwrap_or(link), vec![receiver], at);
+        let sender = from.unwrap_or(link);
+        self.enter(
+            OnAir { since: at, link, kind: Kind::Own, sender, receivers: vec![] },
+            vec![receiver],
+        );
     }
 
-    fn enter(&mut self, link: usize, sender: usize, to: Vec<Option<usize>>, at: Instant) {
-        let reception = self.reception.as_deref();
+    /// Puts `sent` on the air, for these receivers.
+    fn enter(&mut self, mut sent: OnAir, to: Vec<Option<usize>>) {
+        let (reception, sender) = (self.reception.as_deref(), sent.sender);
         // A station that sends does not receive: it hears itself.
         let disturbs = |from: usize, receiver: Option<usize>| {
             receiver.is_none_or(|station| hears(reception, from, station))
@@ -97,13 +131,13 @@ impl Air {
         let collided = |to| self.sent.iter().any(|other| disturbs(other.sender, to));
         let receivers =
             to.into_iter().map(|station| Receiver { station, collided: collided(station) });
-        let receivers = receivers.collect();
-        self.sent.push(OnAir { since: at, link, sender, receivers });
+        sent.receivers = receivers.collect();
+        self.sent.push(sent);
     }
 
-    /// Ends the transmission of `link`.
-    pub fn leave(&mut self, link: usize, at: Instant) -> Option<OnAir> {
-        let place = self.sent.iter().position(|sent| sent.link == link)?;
+    /// Ends the transmission of this kind of `link`.
+    pub fn leave(&mut self, link: usize, kind: Kind, at: Instant) -> Option<OnAir> {
+        let place = self.sent.iter().position(|sent| (sent.link, sent.kind) == (link, kind))?;
         let sent = self.sent.swap_remove(place);
         for (station, idle_since) in self.idle_since.iter_mut().enumerate() {
             if hears(self.reception.as_deref(), sent.sender, station) {

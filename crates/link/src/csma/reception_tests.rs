@@ -201,7 +201,7 @@ fn a_lost_acknowledgement_repeats_the_frame_without_delivering_it_again() {
     let (mut frames, mut acks) = (Vec::new(), 0);
     let mut step = || {
         csma.step(Instant::NEVER, &mut |arrival| {
-            if arrival.ack {
+            if arrival.kind == ArrivalKind::Acknowledgement {
                 assert_eq!(arrival.stations, Some(&[0][..]));
                 acks += 1;
                 return acks > 2;

@@ -1,6 +1,7 @@
 //! Parameters of a CSMA-CA channel, and its timing.
 
-use crate::carried::Carried;
+use crate::carried::{AirFrame, Carried};
+use crate::lowpan::MacAddresses;
 use crate::reception::PathLoss;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -17,7 +18,8 @@ const MAX_SIFS_FRAME: usize = 18;
 /// A frame occupies the channel for its full length in the emulator, including the link
 /// header, plus `phy_header`: the emulator's 14 bytes represent the MAC header and check
 /// sum of the real link. So a frame of 127 B, the maximum of the standard, is an IP packet
-/// of 113 B.
+/// of 113 B. With [`Carried::Lowpan`], the frames have the headers of the standard, and a packet
+/// has as many as it needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsmaSpec {
@@ -57,6 +59,9 @@ pub struct CsmaSpec {
     /// `acknowledge` and `retries` have no effect on their frames.
     #[serde(skip_serializing_if = "Carried::is_ethernet")]
     pub carries: Carried,
+    /// Addresses in the MAC headers of [`Carried::Lowpan`]; no effect on others.
+    #[serde(skip_serializing_if = "MacAddresses::is_extended")]
+    pub mac_addresses: MacAddresses,
     /// Loss by the distance between nodes. Not with `pair_losses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_loss: Option<PathLoss>,
@@ -84,6 +89,7 @@ impl Default for CsmaSpec {
             lifs: us(640),
             sifs: us(192),
             carries: Carried::Ethernet,
+            mac_addresses: MacAddresses::Extended,
             path_loss: None,
             pair_losses: None,
         }
@@ -144,6 +150,9 @@ impl CsmaSpec {
                 Span::from_ns(ack)
             ));
         }
+        if !self.mac_addresses.is_extended() && self.carries != Carried::Lowpan {
+            return Err("`mac_addresses` needs `carries: lowpan`; add that, or remove it".into());
+        }
         if self.path_loss.is_some() && self.pair_losses.is_some() {
             return Err(
                 "`path_loss` and `pair_losses` exclude each other; remove one of them".into()
@@ -155,6 +164,11 @@ impl CsmaSpec {
     /// Whether reception depends on the pair of nodes.
     pub fn has_reception(&self) -> bool {
         self.path_loss.is_some() || self.pair_losses.is_some()
+    }
+
+    /// What is on the air of the Ethernet frame `frame`.
+    pub fn on_air(&self, frame: &[u8]) -> AirFrame {
+        self.carries.on_air(frame, self.mac_addresses)
     }
 
     /// Airtime of a frame of `len` bytes, including the link header.
@@ -227,6 +241,8 @@ mod tests {
         );
         assert!(wrong(|spec| spec.retries = 8).contains("use 0 to 7"));
         assert!(wrong(|spec| spec.cca = Span::ZERO).ends_with("write for example `cca: 128 us`"));
+        let text = wrong(|spec| spec.mac_addresses = MacAddresses::Short);
+        assert!(text.contains("needs `carries: lowpan`"), "{text}");
         let text = wrong(|spec| spec.ack_wait = Span::from_ns(500_000));
         assert!(text.contains("`ack_wait` is 500 us") && text.contains("take 544 us"), "{text}");
     }

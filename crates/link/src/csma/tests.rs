@@ -299,3 +299,58 @@ fn waking_at_next_misses_nothing() {
     // Wakes are at least one CCA time apart.
     assert!(wakes < SECOND / 128_000 + 2 * stepwise.len() as u64, "{wakes}");
 }
+
+#[test]
+fn an_acknowledgement_that_a_station_makes_itself_is_heard_and_collides() {
+    // It is on the air from 192 us on, for 352 us.
+    let ends = 192_000 + 352_000;
+    for (ready, outcome, waits) in [
+        // The CCA ends before it begins; the frame begins within it.
+        (0, Ending::Collided, false),
+        (ends - 1, Ending::Sent, true),
+        (ends, Ending::Sent, false),
+    ] {
+        let mut csma = Csma::new(&at_once(), 2, draw(3));
+        csma.answer(1, 5, at(0));
+        csma.ready(0, FRAME, at(ready));
+        let ended = drain(&mut csma, &mut |_| true);
+        let [answer, frame] = [true, false]
+            .map(|is_answer| *ended.iter().find(|end| end.is_answer == is_answer).unwrap());
+        assert_eq!((answer.outcome, frame.outcome, ended.len()), (outcome, outcome, 2), "{ready}");
+        assert_eq!((answer.link, answer.at), (1, at(ends)));
+        let at_once = at(ready + 320_000 + FRAME_NS);
+        assert_eq!(frame.at > at_once, waits, "{ready}: {:?}", frame.at);
+        assert_eq!(csma.usage()[1].airtime, span(352_000));
+    }
+}
+
+#[test]
+fn a_station_answers_before_it_sends_its_frame() {
+    // The frame waits for both answers, also between them.
+    let mut csma = Csma::new(&unacknowledged(), 1, draw(4));
+    csma.ready(0, FRAME, at(0));
+    csma.answer(0, 5, at(0));
+    csma.answer(0, 5, at(600_000));
+    let ended = drain(&mut csma, &mut |_| true);
+    let answers = ended.iter().filter(|end| end.is_answer).map(|end| end.at);
+    assert!(answers.eq([at(544_000), at(1_144_000)]), "{ended:?}");
+    assert!(ended.iter().all(|end| end.outcome == Ending::Sent), "{ended:?}");
+    assert_eq!(csma.usage()[0].airtime, span(FRAME_NS + 2 * 352_000));
+}
+
+#[test]
+fn a_frame_and_an_answer_of_one_station_end_apart() {
+    let mut csma = Csma::new(&at_once(), 1, draw(5));
+    csma.ready(0, FRAME, at(0));
+    // The CCA is over: the frame begins at 320 us, the answer at 392 us.
+    assert_eq!(csma.step(at(200_000), &mut |_| true), None);
+    csma.answer(0, 5, at(200_000));
+    let ended = drain(&mut csma, &mut |_| true);
+    let ends = ended.iter().map(|end| (end.is_answer, end.at, end.outcome));
+    let collided = Ending::Collided;
+    let expected = [(true, at(744_000), collided), (false, at(320_000 + FRAME_NS), collided)];
+    assert!(ends.eq(expected), "{ended:?}");
+    let times = csma.trace.iter().map(|sent| (sent.since, sent.until));
+    let own = (at(320_000), at(320_000 + FRAME_NS));
+    assert!(times.eq([(at(392_000), at(744_000)), own]), "{:?}", csma.trace);
+}

@@ -18,6 +18,8 @@ pub(super) enum Record {
         inbound: bool,
         at: Instant,
         length: u32,
+        /// Bytes of the node's interface that it counts as; of fragments, the first has all.
+        counted: u32,
         frame: Vec<u8>,
     },
     /// A comment, and the time from which it applies.
@@ -100,7 +102,7 @@ pub(super) fn write(
                 let place = events.partition_point(|(other, _)| *other > from);
                 events.insert(place, (from, text));
             }
-            Record::Frame { interface, inbound, at, length, frame } => {
+            Record::Frame { interface, inbound, at, length, counted, frame } => {
                 stored.taken += 1;
                 let flags = if inbound { INBOUND } else { OUTBOUND };
                 let begun = events.partition_point(|(from, _)| *from > at);
@@ -122,7 +124,7 @@ pub(super) fn write(
                     // Bytes on the wire, even if only the begin of the frame is kept.
                     let bytes = &mut stored.bytes;
                     bytes.resize(bytes.len().max(place + 1), [0; 2]);
-                    bytes[place][usize::from(inbound)] += u64::from(length);
+                    bytes[place][usize::from(inbound)] += u64::from(counted);
                 }
             }
         }

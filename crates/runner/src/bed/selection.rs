@@ -1,6 +1,7 @@
 //! Selects the frames of a capture, and names nodes in short.
 
-use experiment::{Plan, PlannedCapture};
+use experiment::{Plan, PlannedCapture, PlannedNetwork};
+use link::{Carried, Channel, CsmaSpec};
 use measure::{Filter, Selection};
 
 /// A few nodes by name, the others by number.
@@ -31,7 +32,16 @@ pub(crate) fn select(
         links: (!all).then(|| links.collect()),
         filter: requested.filter.as_deref().map(Filter::compile).transpose()?,
         snap: requested.snap.map(|snap| snap.get() as usize),
+        lowpan: plan.networks.iter().map(lowpan).collect(),
     })
+}
+
+/// The channel of a network that carries 6LoWPAN.
+fn lowpan(network: &PlannedNetwork) -> Option<CsmaSpec> {
+    match &network.channel {
+        Channel::Csma(csma) if csma.carries == Carried::Lowpan => Some(csma.clone()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
