@@ -44,6 +44,7 @@ pub fn up_with(
             neighbours: knows(i).into_iter().map(|j| (address(j).into(), mac(j))).collect(),
             is_advertised: false,
             tap: None,
+            is_port: false,
         };
         let spec = NodeSpec {
             name: format!("node-{i}"),

@@ -63,7 +63,7 @@ impl Segment {
         let mut switch = Switch::new(own_addresses_only, longest, query_interval);
         let mut links = Vec::with_capacity(spec.endpoints.len());
         for (number, end) in spec.endpoints.iter().enumerate() {
-            switch.attach(end.mac);
+            switch.attach(end.mac, end.vlans.clone(), end.is_bridge);
             let [up, down] = [configs.of(&end.up), configs.of(&end.down)];
             links.push(Link::new(up, down, end.states.clone(), seed, number));
         }
@@ -124,7 +124,7 @@ impl Segment {
             link.begin(self.epoch);
         }
         self.links.push(link);
-        self.switch.attach(end.mac);
+        self.switch.attach(end.mac, end.vlans, end.is_bridge);
         self.lookahead = None;
         number
     }

@@ -1,7 +1,9 @@
 //! Specification of a segment, and its output types.
 
 use crate::change::Change;
-use link::{Cause, Channel, Direction, Frame, Impairment, Reception, Replay, StatesSpec};
+use link::{
+    Cause, Channel, Direction, Frame, Impairment, PortVlans, Reception, Replay, StatesSpec,
+};
 use units::{Instant, Span};
 
 /// One attachment to a segment, with its settings in each direction.
@@ -16,6 +18,12 @@ pub struct Endpoint {
     pub mac: Option<[u8; 6]>,
     /// States of the radio, shared by both directions.
     pub states: Option<StatesSpec>,
+    /// VLANs of the switch's port. `None`: the port passes all frames and tags unchanged. Either all
+    /// endpoints of a segment have VLANs, or none.
+    pub vlans: Option<PortVlans>,
+    /// Whether further networks are behind the endpoint, so that it gets all multicast and all
+    /// membership reports, as the port of a router does.
+    pub is_bridge: bool,
 }
 
 /// Specification of a segment.

@@ -70,6 +70,11 @@ impl Plan {
                 "`{name}` runs the services of its network, which has only one such node"
             ));
         }
+        if original.bridge.is_some() {
+            return Err(format!(
+                "`{name}` is a bridge, and a second one would close a loop of bridges"
+            ));
+        }
         let by_distance = |link: &&PlannedLink| {
             let network = self.network(&link.network);
             network.is_some_and(PlannedNetwork::has_reception)

@@ -1,5 +1,7 @@
 //! Makes a network of each edge.
 
+mod joined;
+
 use crate::defaults::WITHOUT_DEFAULTS;
 use crate::source::Place;
 use crate::subnet::Subnet;
@@ -23,12 +25,39 @@ pub(crate) fn expand(root: &Node) -> Node {
         Some(Content::Map(all)) => all.iter().map(|(key, _)| key.text.clone()).collect(),
         _ => HashSet::new(),
     };
+    let mut pairs = pairs(edges, &mut names);
+    joined::share_subnets(root, &mut pairs, &mut free);
     let has_defaults = root.get("defaults").is_some_and(|all| all.get("links").is_some());
-    let mut networks = Vec::new();
+    let networks = pairs.into_iter().map(|pair| {
+        let place = pair.ends[1].place;
+        let subnet = pair.subnet.unwrap_or_else(|| free.take(place));
+        let network = network(pair.edge, pair.ends, pair.names, subnet, has_defaults);
+        (Key { text: pair.name, place }, network)
+    });
+    let networks = networks.collect();
+    with_networks(root, networks)
+}
+
+/// An edge between two nodes.
+struct Pair<'a> {
+    /// Its entry in the file, which may be a row of edges.
+    edge: &'a Node,
+    ends: &'a [Node],
+    /// Names of both nodes.
+    names: [&'a str; 2],
+    /// Name of its network.
+    name: String,
+    /// Its subnet, if the file has one.
+    subnet: Option<Node>,
+}
+
+/// All edges of two nodes; a row of more becomes several.
+fn pairs<'a>(edges: &'a [Node], names: &mut HashSet<String>) -> Vec<Pair<'a>> {
+    let mut found = Vec::new();
     for edge in edges {
         let ends = edge.get("between").unwrap_or(edge);
         let Content::List(ends) = &ends.content else { continue };
-        // A chain of more nodes becomes several networks, which cannot share a subnet.
+        // Several networks cannot share a subnet.
         let subnet = edge.get("subnet").filter(|_| ends.len() == 2);
         for pair in ends.windows(2) {
             let [
@@ -39,17 +68,12 @@ pub(crate) fn expand(root: &Node) -> Node {
                 continue;
             };
             if a != b {
-                let name = name(a, b, &mut names);
-                let place = pair[1].place;
-                let subnet = subnet.cloned().unwrap_or_else(|| free.take(place));
-                networks.push((
-                    Key { text: name, place },
-                    network(edge, pair, [a, b], subnet, has_defaults),
-                ));
+                let (name, subnet) = (name(a, b, names), subnet.cloned());
+                found.push(Pair { edge, ends: pair, names: [a, b], name, subnet });
             }
         }
     }
-    with_networks(root, networks)
+    found
 }
 
 /// A free name for an edge.
@@ -140,14 +164,24 @@ impl Free {
         Self { used, next: 0 }
     }
 
-    /// The next free subnet; the last one again if none is left, which the overlap reports.
+    /// The next free subnet of two nodes; the last one again if none is left, which the overlap
+    /// reports.
     fn take(&mut self, place: Place) -> Node {
+        self.take_for(2, place)
+    }
+
+    /// The next free subnet of `nodes` nodes.
+    fn take_for(&mut self, nodes: u32, place: Place) -> Node {
         let [a, b] = POOL;
+        // Without the addresses of the network and of all its nodes, a power of two.
+        let addresses = nodes.saturating_add(2).next_power_of_two().clamp(4, SUBNETS << 2);
+        let (step, prefix) = (addresses >> 2, 32 - addresses.trailing_zeros());
+        self.next = self.next.next_multiple_of(step).min(SUBNETS - step);
         loop {
             // 64 subnets of four addresses fit into the last byte.
-            let text = format!("{a}.{b}.{}.{}/30", self.next >> 6, (self.next & 63) << 2);
-            let is_last = self.next + 1 >= SUBNETS;
-            self.next += u32::from(!is_last);
+            let text = format!("{a}.{b}.{}.{}/{prefix}", self.next >> 6, (self.next & 63) << 2);
+            let is_last = self.next + step >= SUBNETS;
+            self.next = if is_last { SUBNETS - step } else { self.next + step };
             let overlaps = |own: Subnet| self.used.iter().any(|used| used.overlaps(own));
             if is_last || !text.parse().is_ok_and(overlaps) {
                 return Node { place, content: Content::Scalar(text) };

@@ -23,7 +23,9 @@ mod fault;
 mod file;
 mod forecast;
 pub mod import;
+mod joined;
 mod key_schema;
+mod layer2_schema;
 mod limits;
 mod link_change;
 mod load;
@@ -79,9 +81,10 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use overrides::Overrides;
 pub use plan::{
-    Backend, Command, FanOut, Interaction, POOL_LIMIT, Plan, PlannedCapture, PlannedChange,
-    PlannedChangeKind, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
-    PlannedProfile, PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
+    Backend, Command, FanOut, Interaction, POOL_LIMIT, Plan, PlannedBridge, PlannedCapture,
+    PlannedChange, PlannedChangeKind, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork,
+    PlannedNode, PlannedProfile, PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way,
+    Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

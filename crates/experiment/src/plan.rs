@@ -16,8 +16,8 @@ pub use self::network::{
     Backend, PlannedChange, PlannedChangeKind, PlannedNetwork, SourceAddresses,
 };
 pub use self::node::{
-    PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,
-    PlannedServices,
+    PlannedBridge, PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile,
+    PlannedRoot, PlannedServices,
 };
 pub use self::route::PlannedRoute;
 pub use self::way::Way;
@@ -34,6 +34,7 @@ use indexmap::IndexMap;
 use record::Cell;
 use record::{DirectorModel, InteractionPattern};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use units::{Bytes, Rate, Ratio, Span};
 
@@ -163,6 +164,34 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// Network of its messages. `None`: a workload without one, such as a command.
+    pub fn network(&self) -> Option<&str> {
+        match self {
+            Self::Interaction(interaction) => Some(&interaction.network),
+            Self::Mqtt(mqtt) => Some(&mqtt.network),
+            Self::Exchange(exchange) => Some(&exchange.network),
+            Self::Load(load) => load.network.as_deref(),
+            Self::Device(_) | Self::Probe(_) | Self::Command(_) => None,
+        }
+    }
+
+    /// Nodes that exchange its messages.
+    pub fn ends(&self) -> BTreeSet<&str> {
+        let ends: Vec<&String> = match self {
+            Self::Interaction(one) => std::iter::once(&one.source).chain(&one.sinks).collect(),
+            Self::Mqtt(one) => {
+                let clients = one.publishers.iter().chain(&one.subscribers);
+                clients.chain(std::iter::once(&one.broker)).collect()
+            }
+            Self::Exchange(one) => {
+                one.sources.iter().chain(&one.sinks).chain(&one.brokers).collect()
+            }
+            Self::Load(one) => one.on.iter().chain(one.targets()).collect(),
+            Self::Device(_) | Self::Probe(_) | Self::Command(_) => Vec::new(),
+        };
+        ends.into_iter().map(String::as_str).collect()
+    }
+
     /// Name in the results.
     pub fn name(&self) -> &str {
         match self {

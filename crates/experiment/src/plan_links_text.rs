@@ -1,6 +1,7 @@
 //! Text form of the links of a plan.
 
 use crate::plan::{PlannedLink, PlannedNode};
+use link::PortVlans;
 use std::fmt;
 
 /// The links of a group to a network, one for all nodes if they are alike.
@@ -29,7 +30,7 @@ pub(crate) fn write_links(
 /// Whether two links differ in their addresses only.
 fn are_alike(a: &PlannedLink, b: &PlannedLink) -> bool {
     let same = (&a.interface, &a.up, &a.down) == (&b.interface, &b.up, &b.down);
-    same && a.states == b.states && a.profile == b.profile
+    same && a.states == b.states && a.profile == b.profile && a.vlans == b.vlans
 }
 
 /// The link of a node, or of several up to the one with the link `last`.
@@ -46,7 +47,15 @@ fn write_link(
             write!(f, " .. {last}")?;
         }
     }
-    writeln!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
+    write!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
+    match &first.vlans {
+        None => writeln!(f)?,
+        Some(PortVlans::Access(vlan)) => writeln!(f, ", VLAN {vlan}")?,
+        Some(PortVlans::Trunk(all)) => {
+            let all: Vec<_> = all.iter().map(u16::to_string).collect();
+            writeln!(f, ", trunk of the VLANs {}", all.join(", "))?;
+        }
+    }
     if let Some(profile) = &first.profile {
         writeln!(f, "    profile {}: {}", profile.name, profile.quality)?;
     }

@@ -152,6 +152,10 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if first.forward {
         write!(f, ", forwards packets")?;
     }
+    if let Some(bridge) = &first.bridge {
+        let stp = if bridge.stp { " with STP" } else { "" };
+        write!(f, ", bridge{stp} of {}", bridge.interfaces.join(", "))?;
+    }
     if let Some(root) = &first.root {
         write!(f, ", root {}", root.path.display())?;
         root.image.iter().try_for_each(|image| write!(f, " ({image})"))?;

@@ -58,6 +58,7 @@ fn member(i: u16, nodes: u16) -> Member {
         neighbours: known.map(|j| (address(j).into(), mac(j))).collect(),
         is_advertised: false,
         tap: None,
+        is_port: false,
     };
     let spec = NodeSpec {
         name: format!("node-{i}"),

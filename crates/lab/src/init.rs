@@ -2,6 +2,7 @@
 //! reaps them; when it ends, the kernel kills all other processes of the node.
 
 use crate::boundary;
+use crate::bridge;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::interface::{self, change_mtu};
@@ -60,6 +61,9 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
     // Before the links: they belong to the network namespace that this may create.
     let separate = separate(&spec.setting, slot, &mut same_users)?;
     let taps = set_up(&spec, first, link, wire)?;
+    if let Some(bridge) = &spec.setting.bridge {
+        bridge::set_up(bridge, &spec.interfaces)?;
+    }
     // Before any program starts, which inherits the cores.
     pin_to(&spec.setting.cores)?;
     // After the network namespace is final: a sysfs shows the devices of the namespace that mounts
@@ -198,13 +202,14 @@ fn set_up(
 
 /// Sets the node's routes, and whether it forwards packets.
 fn set_routes(spec: &NodeSpec) -> Result<(), Failure> {
-    let Setting { routes, is_router, .. } = &spec.setting;
+    let Setting { routes, is_router, bridge, .. } = &spec.setting;
     if !routes.is_empty() {
         let routing = Routing::open()?;
         routes.iter().try_for_each(|route| routing.add_route(route))?;
     }
     if *is_router {
-        let names = spec.interfaces.iter().map(|interface| interface.name.clone());
+        let bridge = bridge.iter().map(|bridge| &bridge.interface);
+        let names = spec.interfaces.iter().chain(bridge).map(|interface| interface.name.clone());
         routing::forward(&names.collect::<Vec<_>>())?;
     }
     Ok(())

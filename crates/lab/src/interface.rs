@@ -99,8 +99,9 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     }
     // The settings of IPv6 apply when the interface comes up.
     up(&socket, &spec.name)?;
-    // The node's kernel only bridges the frames of its machine (decision 100).
-    if spec.tap.is_some() {
+    // The node's kernel only bridges the frames of its machine (decision 100), and the addresses of
+    // a bridge are those of its own interface.
+    if spec.tap.is_some() || spec.is_port {
         return Ok(());
     }
     multicast_route(&socket, &spec.name)?;
@@ -310,6 +311,7 @@ mod tests {
                 neighbours: vec![(to, [2, 0, 10, 0, 0, 2])],
                 is_advertised: false,
                 tap: None,
+                is_port: false,
             };
             let _tap = make_tap(&spec, 1000).unwrap();
             assert_eq!(netem::discipline(1000).unwrap(), "noqueue");

@@ -6,6 +6,7 @@
 //! a socket to it.
 
 mod boundary;
+mod bridge;
 mod cgroup;
 mod clock;
 mod enter;
@@ -59,6 +60,6 @@ pub use program::PATH;
 pub use trial::{try_machine, try_netem, try_node, try_own_users};
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
-    Direction, Exit, Interface, Link, NodeSpec, Root, Route, Setting, UPLINK, UPLINK_IPV6, Usage,
-    VNET_HEADER, can_have_taps,
+    Bridge, Direction, Exit, Interface, Link, NodeSpec, Root, Route, Setting, UPLINK, UPLINK_IPV6,
+    Usage, VNET_HEADER, can_have_taps,
 };

@@ -62,6 +62,7 @@ fn temporary(tool: &Path, link: Link, tap: Option<&str>) -> Result<Lab, Error> {
         neighbours: Vec::new(),
         is_advertised: false,
         tap: tap.map(str::to_owned),
+        is_port: false,
     };
     let spec =
         NodeSpec { name: "trial".into(), interfaces: vec![interface], setting: Setting::default() };

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use units::Span;
 
 /// One interface of a node, inside its network namespace.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// The name within the node, e.g. `eth0`; 15 bytes at most.
     pub name: String,
@@ -39,6 +39,19 @@ pub struct Interface {
     /// place of the node's kernel. Then there must be neither address nor neighbours.
     #[serde(default)]
     pub tap: Option<String>,
+    /// Whether it is a port of the node's [`Bridge`]. Then there must be neither addresses nor
+    /// neighbours.
+    #[serde(default)]
+    pub is_port: bool,
+}
+
+/// A bridge that joins interfaces of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bridge {
+    /// Its own interface, with the node's addresses.
+    pub interface: Interface,
+    /// Whether it takes part in the spanning tree protocol.
+    pub stp: bool,
 }
 
 /// The type of a node's interfaces, and of the descriptors that the lab returns for them.
@@ -104,6 +117,9 @@ pub struct Setting {
     /// Whether it forwards packets between its interfaces.
     #[serde(default)]
     pub is_router: bool,
+    /// The bridge whose ports are the interfaces that say so.
+    #[serde(default)]
+    pub bridge: Option<Bridge>,
     /// Its routes, in addition to those of its interfaces.
     #[serde(default)]
     pub routes: Vec<Route>,

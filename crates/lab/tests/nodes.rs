@@ -19,6 +19,7 @@ fn member(i: u8) -> Member {
         neighbours: vec![([10, 0, 0, 77].into(), [2, 0, 10, 0, 0, 77])],
         is_advertised: false,
         tap: None,
+        is_port: false,
     };
     let spec = NodeSpec {
         name: format!("meter-{i}"),

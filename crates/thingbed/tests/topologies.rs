@@ -38,6 +38,51 @@ fn only_hosts_of_one_vlan_reach_each_other() {
     run("vlan");
 }
 
+/// In real time, the frames cross the host's kernel, which moves tags out of the frames' bytes.
+#[test]
+fn a_trunk_and_access_ports_need_no_vlans_of_the_kernel() {
+    let bed = Bed::new();
+    let file = format!("{FOLDER}/vlan.yaml");
+    // On a busy machine, the run in real time may be invalid, but all programs did their work.
+    bed.thingbed(&["run", &file, "-q", "--clock", "real"]).ran(&[]);
+}
+
+#[test]
+fn a_router_has_an_interface_in_each_vlan_of_its_trunk() {
+    run("vlan-interfaces");
+}
+
+#[test]
+fn a_ring_of_bridges_survives_a_failed_link_by_the_spanning_tree() {
+    run("spanning-tree");
+}
+
+/// What a network would do alone: IPv6, multicast with its reports, a bridge that routes, too.
+#[test]
+fn joined_networks_work_as_one() {
+    let text = "
+experiment: joined
+nodes:
+  source: {}
+  home: {bridge: [left, right], forward: true}
+  sinks: {count: 2}
+  far: {}
+networks:
+  left: {attach: [source, home], subnet: ['fd00::/64', 10.0.0.0/24]}
+  right: {attach: [home, sinks], subnet: ['fd00::/64', 10.0.0.0/24]}
+  out: {attach: [home, far], subnet: ['fd01::/64', 10.1.0.0/24]}
+workloads:
+  - exchange: {sources: sinks, sinks: source, protocol: {coap: {group: true, confirmable: false}}, payload: [40 B], repetitions: 3, every: 1 s}
+  - command: {on: sinks, run: [ping, -6, -c, '2', far], expect: {output: '2 received'}}
+  - command: {on: far, run: [ping, -4, -c, '2', sinks-2], expect: {output: '2 received'}}
+duration: 8 s
+";
+    let bed = Bed::new();
+    bed.write("e.yaml", text);
+    let output = bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+    assert!(output.out.contains("VALID"), "{}", output.out);
+}
+
 #[test]
 fn each_is_a_file_of_at_most_25_lines() {
     let files = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().path());

@@ -660,6 +660,10 @@ class Group(Part):
     board: Board | Axis | None = None
     """Board that a node models. Adds joules per message and battery life in days to the
     results. Values: name of a board such as `nrf52840`, or its power profile."""
+    bridge: bool | Sequence[Text] | Axis | None = None
+    """Networks that each node joins to one by a bridge: `true` for all that it is attached to,
+    or a list. Joined networks have the same `subnet`. Values: `true`, or list of networks.
+    Default: false."""
     capabilities: Text | Sequence[Text] | None = None
     """Linux capabilities of the node's programs in addition to those of its kind, such as
     `SYS_TIME`. Values: name, or list of names."""
@@ -727,6 +731,9 @@ class Group(Part):
     """The node's own program and its arguments. It starts before all workloads and is
     terminated after them. With a `root`, `[]` is no program, not even the image's. Default:
     the image's, or none."""
+    stp: bool | Axis | None = None
+    """Whether the bridge takes part in the spanning tree protocol (STP, IEEE 802.1D), which
+    loops of bridges need. Its ports forward frames 30 s after they came up. Default: false."""
     tap: Text | None = None
     """TAP that the firmware opens for its network stack, such as `zeth`. Without it, the
     firmware uses the node's own interfaces. Values: name of an interface."""
@@ -1295,6 +1302,11 @@ class Network(Part):
     interface's own address. Rejected frames are counted. Default: `any`."""
     timetable: Sequence[Change] | None = None
     """Link changes during a run, each at a time from the start of the impairments."""
+    vlans: Mapping[str, int | Axis | Sequence[int | Axis]] | Axis | None = None
+    """VLANs (IEEE 802.1Q) of nodes and groups. A number: an access port, whose frames have no
+    tag on the link. A list: a trunk, whose frames have tags, except those of VLAN 1. Nodes
+    that are not in the map are in VLAN 1. Values: map of groups or nodes to a number, 1 to
+    4094, or a list of these. Default: none, frames pass with and without tags."""
 
 
 @dataclass(kw_only=True)

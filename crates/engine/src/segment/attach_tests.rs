@@ -15,7 +15,12 @@ fn frame(from: u8, to: u8) -> Vec<u8> {
 fn end(number: u8) -> Endpoint {
     let keys = r#"{"delay": "5 ms", "jitter": "1 ms", "loss": "20 %", "duplicate": "10 %"}"#;
     let way: Impairment = serde_json::from_str(keys).unwrap();
-    Endpoint { up: way.clone(), down: way, mac: Some([2, 0, 0, 0, 0, number]), states: None }
+    Endpoint {
+        up: way.clone(),
+        down: way,
+        mac: Some([2, 0, 0, 0, 0, number]),
+        ..Endpoint::default()
+    }
 }
 
 fn channels() -> Vec<Channel> {

@@ -206,17 +206,20 @@ impl Segment {
     fn forward(&mut self, link: usize, frame: StampedFrame, heard: Option<&Heard>, at: Instant) {
         let bytes = frame.frame.get(self.prefix..).unwrap_or_default();
         let forwarding = self.switch.forward(link, bytes, at);
+        let mut reframed = self.switch.reframed(link, &frame.frame, self.prefix);
         if let Some(first) = forwarding.first_query {
             self.pending.add(first, Event::Query);
         }
         for endpoint in forwarding.receivers {
+            let Some(sent) = reframed.at(self.switch.vlans(endpoint)) else { continue };
             if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);
             } else if let Some(cause) = heard.and_then(|heard| heard.missed(endpoint)) {
                 self.links[endpoint][Direction::Down].missed(frame.frame.len(), cause);
                 self.drop(endpoint, Direction::Down, cause);
             } else {
-                self.send_down(endpoint, frame.clone(), link, at);
+                let frame = StampedFrame { frame: sent, arrived: frame.arrived };
+                self.send_down(endpoint, frame, link, at);
             }
         }
     }

@@ -42,10 +42,16 @@ impl Groups {
                 }
             }
             Message::Query { from_router: true } | Message::Router => {
-                self.routers.insert(endpoint, until);
+                let known = self.routers.entry(endpoint).or_insert(until);
+                *known = until.max(*known);
             }
             Message::Query { .. } | Message::Other => {}
         }
+    }
+
+    /// Adds an endpoint with routers or further networks behind it, which does not expire.
+    pub fn add_router(&mut self, endpoint: usize) {
+        self.routers.insert(endpoint, Instant::NEVER);
     }
 
     /// Receivers of frames to `group`: its members, routers, and endpoints with too many groups, in

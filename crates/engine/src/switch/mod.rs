@@ -6,12 +6,15 @@ mod address_table;
 mod groups;
 pub(crate) mod membership;
 mod querier;
+mod vlans;
 
 use self::address_table::{AddressTable, Mac};
 use self::groups::Groups;
 use self::membership::{Message, group_of, is_reported};
 use self::querier::Querier;
+use self::vlans::Reframed;
 use crate::overflow::Overflow;
+use link::{Frame, PortVlans};
 use units::{Instant, Span};
 
 /// A switch with IGMP and MLD snooping (RFC 4541).
@@ -37,6 +40,7 @@ struct Port {
     /// Address of the node; `None` for hardware with an unknown address.
     own: Option<Mac>,
     is_detached: bool,
+    vlans: Option<PortVlans>,
 }
 
 /// Where a frame goes.
@@ -91,12 +95,17 @@ impl Switch {
         }
     }
 
-    /// Adds a port. It joins partition 0, the one of ports not listed explicitly.
-    pub fn attach(&mut self, own: Option<Mac>) {
+    /// Adds a port with its own address and its VLANs. It joins partition 0, the one of ports not
+    /// listed explicitly. `is_bridge`: it gets all multicast, as a router's port does.
+    pub fn attach(&mut self, own: Option<Mac>, vlans: Option<PortVlans>, is_bridge: bool) {
+        let port = self.ports.len();
         if let Some(own) = own {
-            self.addresses.reserve(own, self.ports.len());
+            self.addresses.reserve(own, port);
         }
-        self.ports.push(Port { own, is_detached: false });
+        if is_bridge {
+            self.groups.add_router(port);
+        }
+        self.ports.push(Port { own, is_detached: false, vlans });
         self.partition.iter_mut().for_each(|partition| partition.push(0));
     }
 
@@ -135,8 +144,13 @@ impl Switch {
     /// Whether `port` may send `frame`. Learns the source address if so.
     pub fn accepts(&mut self, port: usize, frame: &[u8]) -> bool {
         let Some(Addresses { source, .. }) = Addresses::of(frame) else { return false };
-        let Port { own, is_detached } = self.ports[port];
+        let Port { own, is_detached, ref vlans } = self.ports[port];
         if frame.len() > self.longest || is_detached {
+            return false;
+        }
+        if let Some(vlans) = vlans
+            && !vlans::accepts(vlans, frame, self.longest)
+        {
             return false;
         }
         if own == Some(source) {
@@ -192,6 +206,17 @@ impl Switch {
         }
         self.groups.learn(message, port, self.querier.holds_until(now));
         first_query
+    }
+
+    /// The frame that `sender` sent as it leaves at other ports. `frame` has `prefix` bytes before
+    /// its link header.
+    pub fn reframed(&self, sender: usize, frame: &Frame, prefix: usize) -> Reframed {
+        Reframed::new(self.ports[sender].vlans.as_ref(), frame.clone(), prefix)
+    }
+
+    /// VLANs of `port`.
+    pub fn vlans(&self, port: usize) -> Option<&PortVlans> {
+        self.ports[port].vlans.as_ref()
     }
 
     /// The port with the target address of `frame`, other than `port`, which sends it.

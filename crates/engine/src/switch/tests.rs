@@ -27,7 +27,7 @@ fn to_group(from: u8) -> Vec<u8> {
 /// A switch whose three nodes have the addresses `own(0)` to `own(2)`.
 fn switch(own_addresses_only: bool) -> Switch {
     let mut switch = Switch::new(own_addresses_only, Some(127), Span::from_ns(10 * S));
-    (0..3).for_each(|number| switch.attach(Some(own(number))));
+    (0..3).for_each(|number| switch.attach(Some(own(number)), None, false));
     switch
 }
 
@@ -74,7 +74,7 @@ fn a_detached_port_neither_sends_nor_receives() {
     assert!(!switch.accepts(2, &frame(own(0), own(2))));
     assert_eq!(receivers(&mut switch, 0, &frame(own(2), own(0)), instant(0)), [1], "flooded");
     assert_eq!(receivers(&mut switch, 0, &frame(ALL, own(0)), instant(0)), [1]);
-    switch.attach(Some(own(3)));
+    switch.attach(Some(own(3)), None, false);
     assert_eq!(receivers(&mut switch, 0, &frame(own(3), own(0)), instant(0)), [3]);
 }
 
@@ -82,7 +82,7 @@ fn a_detached_port_neither_sends_nor_receives() {
 fn ports_that_are_attached_to_a_partitioned_switch_are_in_partition_0() {
     let mut switch = switch(false);
     switch.set_partition(Some(vec![0, 1]));
-    switch.attach(None);
+    switch.attach(None, None, false);
     let separated = |one, other| switch.are_partitioned(one, other);
     assert!(separated(0, 1) && !separated(0, 2) && !separated(0, 3) && separated(1, 3));
     switch.set_partition(None);
@@ -137,4 +137,18 @@ fn reports_go_only_to_routers_which_then_send_the_queries() {
         [0, 2],
         "routers get all groups"
     );
+}
+
+#[test]
+fn a_bridge_gets_all_reports_and_multicast_for_ever() {
+    let mut switch = Switch::new(false, None, Span::from_ns(10 * S));
+    switch.attach(Some(own(0)), None, false);
+    switch.attach(Some(own(1)), None, true);
+    switch.attach(Some(own(2)), None, false);
+    let all = |switch: &mut Switch, at| receivers(switch, 0, &to_group(0), instant(at));
+    assert_eq!(all(&mut switch, 0), [1]);
+    for turn in 0..100 {
+        switch.queries(instant(turn * 10 * S));
+    }
+    assert_eq!(all(&mut switch, 1_000 * S), [1]);
 }

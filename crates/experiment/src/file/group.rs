@@ -1,6 +1,8 @@
 //! File format: groups of nodes.
 
-use crate::file::{Board, ConsoleStep, Cpu, Metric, Positions, ProgramExpect, Qemu, Routes, cpus};
+use crate::file::{
+    Board, Bridge, ConsoleStep, Cpu, Metric, Positions, ProgramExpect, Qemu, Routes, cpus,
+};
 use crate::limits::{FEWEST_PROCESSES, LEAST_CPUS, NODES, PORT, port};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -46,6 +48,13 @@ pub(crate) struct Group {
     /// destination, which is `default`, a prefix or an address. `none`: no routes at all. Values:
     /// map of destinations to next hops, or `none`. Default: those of the plan.
     pub routes: Option<At<Routes>>,
+    /// Networks that each node joins to one by a bridge: `true` for all that it is attached to, or a
+    /// list. Joined networks have the same `subnet`. Values: `true`, or list of networks. Default:
+    /// false.
+    pub bridge: Option<At<Bridge>>,
+    /// Whether the bridge takes part in the spanning tree protocol (STP, IEEE 802.1D), which loops
+    /// of bridges need. Its ports forward frames 30 s after they came up. Default: false.
+    pub stp: Option<At<bool>>,
     /// Root file system of the node: a folder, or an image, which is an archive of `docker save` or
     /// an OCI layout. Relative to the experiment file. Values: path. Default: the host's files.
     pub root: Option<At<String>>,
@@ -115,6 +124,8 @@ impl Read for Group {
             address: fields.optional("address"),
             forward: fields.optional("forward"),
             routes: fields.optional("routes"),
+            bridge: fields.optional("bridge"),
+            stp: fields.optional("stp"),
             root: fields.optional("root"),
             image: fields.optional("image"),
             root_limit: fields.optional("root_limit"),

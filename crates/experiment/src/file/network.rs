@@ -1,5 +1,6 @@
 //! File format: networks and their impairments.
 
+use crate::file::Vlans;
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
 use crate::file::timetable::Change;
@@ -57,6 +58,11 @@ pub(crate) struct Network {
     /// work; a node cannot use another node's address. `own`: only the interface's own address.
     /// Rejected frames are counted. Default: `any`.
     pub source_addresses: Option<At<SourceAddresses>>,
+    /// VLANs (IEEE 802.1Q) of nodes and groups. A number: an access port, whose frames have no tag on
+    /// the link. A list: a trunk, whose frames have tags, except those of VLAN 1. Nodes that are not
+    /// in the map are in VLAN 1. Values: map of groups or nodes to a number, 1 to 4094, or a list of
+    /// these. Default: none, frames pass with and without tags.
+    pub vlans: Option<At<Named<At<Vlans>>>>,
     /// Interval of multicast group queries (IGMPv3 and MLDv2 querier, as in a switch without a
     /// router), from the first multicast activity on; `0 s`: no queries. A node whose report was
     /// lost gets multicast after the next query. If a router on the network sends queries, the
@@ -82,6 +88,7 @@ impl Read for Network {
             dhcp: fields.optional("dhcp"),
             dns: fields.optional("dns"),
             source_addresses: fields.optional("source_addresses"),
+            vlans: fields.optional("vlans"),
             query_interval: fields.optional("query_interval"),
             timetable: fields.optional("timetable"),
         };

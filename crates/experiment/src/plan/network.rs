@@ -42,6 +42,11 @@ pub struct PlannedNetwork {
 }
 
 impl PlannedNetwork {
+    /// Whether it is `other`, or a bridge joins them: only then networks have the same subnet.
+    pub fn is_joined_with(&self, other: &Self) -> bool {
+        self.subnet == other.subnet
+    }
+
     /// Its subnets: one, or one of each family.
     pub fn subnets(&self) -> impl Iterator<Item = Subnet> + '_ {
         [Some(self.subnet), self.second_subnet].into_iter().flatten()

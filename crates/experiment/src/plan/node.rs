@@ -6,7 +6,7 @@ use crate::board::Board;
 use crate::mac::Mac;
 use crate::profile::LinkProfile;
 use crate::program::Program;
-use link::{Impairment, NodePosition, StatesSpec};
+use link::{Impairment, NodePosition, PortVlans, StatesSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -57,6 +57,9 @@ pub struct PlannedNode {
     /// Whether it forwards packets between its interfaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward: bool,
+    /// The bridge that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<PlannedBridge>,
     /// Routes, in addition to those of its links and the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<PlannedRoute>,
@@ -94,6 +97,17 @@ impl PlannedNode {
         self.sets_mac || (self.external.is_none() && !has_other)
     }
 
+    /// Whether the link is a port of its bridge.
+    pub fn is_port(&self, link: &PlannedLink) -> bool {
+        self.bridge.as_ref().is_some_and(|bridge| bridge.interfaces.contains(&link.interface))
+    }
+
+    /// Its links without those whose addresses are the same, because they are ports of its bridge.
+    pub fn links_with_addresses(&self) -> impl Iterator<Item = &PlannedLink> {
+        let first = self.bridge.as_ref().and_then(|bridge| bridge.interfaces.first());
+        self.links.iter().filter(move |link| !self.is_port(link) || first == Some(&link.interface))
+    }
+
     /// The TAP of its machine at one of its interfaces.
     pub fn tap(&self, interface: usize) -> Option<&String> {
         self.machine.as_ref()?.taps.get(interface)
@@ -109,6 +123,15 @@ impl PlannedNode {
         let learned = self.learned_gateways.iter().copied();
         self.routes.iter().map(|route| route.via).chain(self.gateways()).chain(learned)
     }
+}
+
+/// The bridge of a node, to which the addresses of its links belong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedBridge {
+    /// Its ports: names of the node's interfaces.
+    pub interfaces: Vec<String>,
+    /// Whether it takes part in the spanning tree protocol.
+    pub stp: bool,
 }
 
 /// Services of a network's service node.
@@ -215,6 +238,9 @@ pub struct PlannedLink {
     /// States of the node's radio, which apply to both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StatesSpec>,
+    /// VLANs on the network, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlans: Option<PortVlans>,
 }
 
 impl PlannedLink {

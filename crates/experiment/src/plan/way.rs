@@ -23,7 +23,12 @@ pub(crate) fn way<'a>(
     network: &PlannedNetwork,
     networks: &[PlannedNetwork],
 ) -> Option<Way<'a>> {
-    if let Some(link) = node.links.iter().find(|link| link.network == network.name) {
+    let is_joined = |link: &&PlannedLink| {
+        let on = networks.iter().find(|on| on.name == link.network);
+        on.is_some_and(|on| on.is_joined_with(network))
+    };
+    let own = node.links.iter().find(|link| link.network == network.name);
+    if let Some(link) = own.or_else(|| node.links.iter().find(is_joined)) {
         return Some(Way { link, address: link.address, via: None });
     }
     // Routes cover whole networks, so any address of it will do.

@@ -32,6 +32,16 @@ impl<'a> Topology<'a> {
         kinds.filter(move |node| node.group == group)
     }
 
+    /// Whether the node is on a network, or on one that a bridge joins with it.
+    fn is_on(self, node: &PlannedNode, network: &str) -> bool {
+        let find = |name: &str| self.networks.iter().find(|network| network.name == name);
+        let own = find(network);
+        node.links.iter().any(|link| {
+            link.network == network
+                || find(&link.network).zip(own).is_some_and(|(on, own)| on.is_joined_with(own))
+        })
+    }
+
     /// Whether all nodes of `group` reach a network, by a link or by routers.
     fn reaches(self, group: &str, network: &PlannedNetwork) -> bool {
         let mut nodes = self.nodes_of(group).peekable();
@@ -67,7 +77,7 @@ impl<'a> Topology<'a> {
     /// by routers.
     fn across(self, groups: &[&str]) -> Option<&'a PlannedNetwork> {
         let attached = |network: &PlannedNetwork| {
-            let on = |node: &PlannedNode| node.links.iter().any(|l| l.network == network.name);
+            let on = |node: &PlannedNode| self.is_on(node, &network.name);
             let is_on = |group: &&&str| {
                 let mut nodes = self.nodes_of(group).peekable();
                 nodes.peek().is_some() && nodes.all(on)
@@ -137,7 +147,7 @@ impl Context<'_, '_> {
                 }
                 let problem = Problem::new(format!("no network includes all of {all}"));
                 let label = "attach them to the same network, or connect their networks by a \
-                             router: a node with `forward: true`";
+                             router (a node with `forward: true`) or a bridge (`bridge: true`)";
                 let problem = problem.at(place).label(label);
                 sink.add(match self.topology.first_of_ipv6(groups) {
                     Some(network) => problem.note(format!(
@@ -186,7 +196,7 @@ impl Context<'_, '_> {
             .topology
             .nodes
             .iter()
-            .filter(|node| node.links.iter().any(|link| link.network == network))
+            .filter(|node| self.topology.is_on(node, network))
             .map(|node| node.name.as_str())
             .collect();
         let Some(outside) = nodes.find(|node| !on.contains(node.as_str())) else { return true };

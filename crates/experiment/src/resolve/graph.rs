@@ -13,6 +13,8 @@ struct Graph<'p> {
     links: Vec<Vec<usize>>,
     /// Routers of each network, in the order of the plan.
     routers: Vec<Vec<usize>>,
+    /// Whether each network is the first of those that bridges join it with.
+    is_first: Vec<bool>,
     /// Networks with a gateway to the outside.
     outward: HashSet<usize>,
 }
@@ -42,7 +44,8 @@ pub(super) fn routes(nodes: &[PlannedNode], networks: &[PlannedNetwork]) -> Vec<
     let mut routes: Vec<Vec<PlannedRoute>> = vec![Vec::new(); members.len()];
     for is_ipv6 in [false, true] {
         let mut found: Vec<Vec<Found>> = vec![Vec::new(); members.len()];
-        let of_family = (0..networks.len()).filter(|n| networks[*n].subnet_of(is_ipv6).is_some());
+        let of_family = (0..networks.len())
+            .filter(|n| graph.is_first[*n] && networks[*n].subnet_of(is_ipv6).is_some());
         for network in of_family {
             let next = graph.next_hops(network, is_ipv6);
             for (node, found) in members.iter().zip(&mut found) {
@@ -58,13 +61,23 @@ pub(super) fn routes(nodes: &[PlannedNode], networks: &[PlannedNetwork]) -> Vec<
 
 impl<'p> Graph<'p> {
     fn of(nodes: &'p [PlannedNode], networks: &'p [PlannedNetwork]) -> Self {
-        let index: HashMap<&str, usize> =
-            networks.iter().enumerate().map(|(n, network)| (network.name.as_str(), n)).collect();
+        // Networks that a bridge joins are one.
+        let mut first = HashMap::new();
+        let index: HashMap<&str, usize> = networks
+            .iter()
+            .enumerate()
+            .map(|(n, own)| (own.name.as_str(), *first.entry(own.subnet).or_insert(n)))
+            .collect();
         let mut graph = Self {
             nodes,
             networks,
             links: Vec::with_capacity(nodes.len()),
             routers: vec![Vec::new(); networks.len()],
+            is_first: networks
+                .iter()
+                .enumerate()
+                .map(|(n, own)| index[own.name.as_str()] == n)
+                .collect(),
             outward: HashSet::new(),
         };
         for (number, node) in nodes.iter().enumerate() {

@@ -262,7 +262,7 @@ fn check_console(group: &Group, sink: &mut Sink) {
 }
 
 /// Whether the machines of a group have the interfaces in place of the nodes' kernels.
-fn has_own_stack(group: &Group) -> bool {
+pub(super) fn has_own_stack(group: &Group) -> bool {
     group.qemu.is_some() || group.tap.is_some()
 }
 

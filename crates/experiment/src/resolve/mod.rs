@@ -3,6 +3,7 @@
 mod after;
 mod board;
 mod boundary;
+mod bridges;
 mod capture;
 mod checks;
 mod context;
@@ -34,6 +35,7 @@ mod services;
 mod stacks;
 mod subnets;
 mod timetable;
+mod vlans;
 mod workloads;
 
 use crate::file::File;
@@ -79,6 +81,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let topology = Topology { networks: &planned_networks, nodes: &planned };
     let (workloads, durations) =
         workloads::of(file, &nodes, &networks, topology, duration, base, sink);
+    vlans::check_workloads(file, &planned, &workloads, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }

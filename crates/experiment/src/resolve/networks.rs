@@ -9,6 +9,7 @@ use crate::plan::{
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
+use crate::resolve::bridges::Bridges;
 use crate::resolve::directions::{channel_wait, directions};
 use crate::resolve::lowpan;
 use crate::resolve::members::Members;
@@ -17,9 +18,10 @@ use crate::resolve::nodes::Nodes;
 use crate::resolve::reception::Radio;
 use crate::resolve::subnets::{self, Subnets};
 use crate::resolve::timetable;
+use crate::resolve::vlans;
 use crate::source::Place;
 use crate::subnet::Subnet;
-use link::{PairLoss, StatesSpec};
+use link::{DEFAULT_VLAN, PairLoss, PortVlans, StatesSpec};
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
@@ -47,6 +49,9 @@ pub(super) struct Resolved<'f> {
     query_interval: Span,
     timetable: Vec<PlannedChange>,
     members: Members<'f>,
+    /// Number of addresses that nodes of joined networks have before those of this one.
+    before: u64,
+    vlans: vlans::OfNames<'f>,
     pub(super) services: PlannedServices,
     pair_losses: Vec<PairLoss<String>>,
 }
@@ -75,10 +80,17 @@ impl<'f> Networks<'f> {
             let channel = profile.channel.as_ref().map(|at| &at.value);
             check_links(channel, profile.links.as_ref(), nodes, base, sink);
         }
+        let bridges = Bridges::of(file, nodes, sink);
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
-            match resolve((name, place, network), file, nodes, base, sink) {
+            let before = bridges.addresses_before(name);
+            match resolve((name, place, network), before, file, nodes, base, sink) {
                 Some(resolved) => {
-                    let others = networks.networks.iter().map(|n| (n.name, n.subnets));
+                    let (joined, others): (Vec<_>, Vec<_>) =
+                        networks.networks.iter().partition(|n| bridges.are_joined(n.name, name));
+                    if let Some(first) = joined.first() {
+                        subnets::check_joined(network, resolved.subnets, first, sink);
+                    }
+                    let others = others.iter().map(|n| (n.name, n.subnets));
                     subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
                     networks.networks.push(resolved);
                 }
@@ -112,11 +124,12 @@ impl<'f> Networks<'f> {
     pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
         let on = self.networks.iter().filter_map(|network| {
             let (address, link) = network.members.find(group, index)?;
-            Some((network, link, network.subnets.addresses(address)?))
+            Some((network, link, network.subnets.addresses(network.before + address)?))
         });
         on.enumerate()
             .map(|(number, (network, link, (address, second_address)))| {
                 let Planned { up, down, states, profile } = network.impairments(&link);
+                let vlans = network.vlans(&link);
                 let interface = format!("eth{number}");
                 let mac = Mac::from(subnets::of_mac(address, second_address));
                 let by_dhcp = by_dhcp && network.services.dhcp;
@@ -132,6 +145,7 @@ impl<'f> Networks<'f> {
                     up,
                     down,
                     states,
+                    vlans,
                 }
             })
             .collect()
@@ -197,6 +211,16 @@ impl Resolved<'_> {
         found.next().unwrap_or_default()
     }
 
+    /// The VLANs of the first of `names` that has any.
+    fn vlans(&self, names: &[String]) -> Option<PortVlans> {
+        if self.vlans.is_empty() {
+            return None;
+        }
+        let own = |name: &String| self.vlans.iter().find(|(own, _)| own == name);
+        let found = names.iter().find_map(own).map(|(_, vlans)| vlans.clone());
+        Some(found.unwrap_or(PortVlans::Access(DEFAULT_VLAN)))
+    }
+
     /// The shared rate, else the rate of the slowest link.
     fn rate(&self) -> Option<Rate> {
         match self.channel() {
@@ -213,6 +237,7 @@ impl Resolved<'_> {
 
 fn resolve<'f>(
     (name, place, network): (&'f str, Place, &'f Network),
+    before: u64,
     file: &'f File,
     nodes: &Nodes<'f>,
     base: &Path,
@@ -243,7 +268,7 @@ fn resolve<'f>(
         dns: given(&network.dns),
     };
     // The node of services has the last address of the subnet (decision 19).
-    let size = members.size + u64::from(services.any());
+    let size = before + members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {
         return None;
@@ -274,6 +299,7 @@ fn resolve<'f>(
         _ => Vec::new(),
     };
     let channel = channel.cloned();
+    let vlans = vlans::of(name, network, &members, nodes, services, sink);
     Some(Resolved {
         name,
         subnets,
@@ -289,6 +315,8 @@ fn resolve<'f>(
         query_interval: check_interval(network, sink)?,
         timetable,
         members,
+        before,
+        vlans,
         services,
         pair_losses,
     })

@@ -9,7 +9,8 @@ use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{
-    after, boundary, cores, hardware, machine, metrics, program_check, reception, routes, services,
+    after, boundary, bridges, cores, hardware, machine, metrics, program_check, reception, routes,
+    services,
 };
 use std::path::Path;
 
@@ -43,6 +44,7 @@ pub(super) fn planned(
             if let (Some(mac), Some(first)) = (mac, links.first_mut()) {
                 first.mac = mac;
             }
+            let bridge = typed.and_then(|typed| bridges::of(typed, &mut links));
             let root = nodes.roots.get(group).cloned();
             let board = nodes.boards.get(group).cloned();
             let (group, program) = ((*group).to_owned(), program.clone());
@@ -62,6 +64,7 @@ pub(super) fn planned(
                 gateway_ipv6,
                 learned_gateways: Vec::new(),
                 forward: typed.is_some_and(routes::is_router),
+                bridge,
                 routes: Vec::new(),
                 resolver,
                 root,

@@ -117,6 +117,12 @@ impl<'p> Hops<'p> {
         }
     }
 
+    /// Whether two networks are the same, or a bridge joins them.
+    fn are_joined(&self, one: &str, other: &str) -> bool {
+        let network = |name| self.networks.get(name).copied();
+        one == other || network(one).zip(network(other)).is_some_and(|(a, b)| a.is_joined_with(b))
+    }
+
     /// The routes of an entry: one, or one of each family for `default`.
     fn resolve(
         &self,
@@ -186,7 +192,7 @@ impl<'p> Hops<'p> {
                 let links = hop.links.iter().filter(|link| {
                     // A node shares all of its networks and is no next hop of itself.
                     hop.name != node.name
-                        && node.links.iter().any(|own| own.network == link.network)
+                        && node.links.iter().any(|own| self.are_joined(&own.network, &link.network))
                 });
                 links.flat_map(|link| link.addresses()).collect()
             }

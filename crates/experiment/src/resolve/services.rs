@@ -80,6 +80,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             up: link::Impairment::default(),
             down: link::Impairment::default(),
             states: None,
+            vlans: None,
         };
         Some(PlannedNode {
             name: node_name(network),
@@ -97,6 +98,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             gateway_ipv6: None,
             learned_gateways: Vec::new(),
             forward: false,
+            bridge: None,
             routes: Vec::new(),
             resolver: None,
             root: None,

@@ -3,6 +3,7 @@
 use crate::file::Network;
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
+use crate::resolve::networks::Resolved;
 use crate::source::Place;
 use crate::subnet::Subnet;
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use units::Bytes;
 const MIN_MTU_V6: u64 = 1280;
 
 /// The subnets of a network.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Subnets {
     /// Subnet of the addresses that workloads use.
     pub first: Subnet,
@@ -107,6 +108,24 @@ fn check_mtu(subnet: &At<Subnet>, mtu: Option<Bytes>, sink: &mut Sink) -> bool {
         sink.add(Problem::new(text).at(subnet.place).label(label));
     }
     small.is_none()
+}
+
+/// Reports subnets of `network` that differ from those of a network that a bridge joins it with.
+pub(super) fn check_joined(
+    network: &Network,
+    own: Subnets,
+    joined: &Resolved<'_>,
+    sink: &mut Sink,
+) {
+    let (other, theirs) = (joined.name, joined.subnets);
+    let Some(at) = network.subnet.as_ref().filter(|_| own != theirs) else { return };
+    let all = theirs.iter().map(|subnet| subnet.to_string()).collect::<Vec<_>>().join(", ");
+    let text = format!("a bridge joins the network with `{other}`, whose subnet is {all}");
+    let label = match theirs.second {
+        Some(_) => format!("use the same: `subnet: [{all}]`"),
+        None => format!("use the same: `subnet: {all}`"),
+    };
+    sink.add(Problem::new(text).at(at.place).label(label));
 }
 
 /// Reports subnets of `network` that overlap those of `others`, by name: a node on both would have

@@ -303,7 +303,7 @@ const BETWEEN: &[Case] = &[
         "networks: {n: {attach: a, subnet: 10.0.0.0/24}, m: {attach: b, subnet: 10.1.0.0/24}}
 workloads: [{load: {on: «a», to: b, arrivals: 'constant:1s'}}]",
         "no network includes all of",
-        "or connect their networks by a router: a node with `forward: true`",
+        "or connect their networks by a router (a node with `forward: true`) or a bridge",
     ],
     [
         "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24}, m: {attach: a, subnet: 10.1.0.0/24}}

@@ -226,6 +226,12 @@ workloads: [{mqtt: {broker: a, publishers: b, subscribers: c, pattern: many-to-o
         &["0", "4294967296"],
     ),
     case(["Impairment", "queue"], "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {rate: 1 Mbit/s, queue: @}}}}}", &["1", LARGEST], &["0"]),
+    case(
+        ["Network", "vlans"],
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, vlans: {a: @, b: @}}}",
+        &["1", "4094"],
+        &["0", "4095"],
+    ),
     case(["Slot", "packets"], "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {slot: {min: 1 ms, packets: @}}}}}}", &["1"], &["0"]),
     case(
         ["Lora", "spreading_factor"],
@@ -253,6 +259,10 @@ const UNLIMITED: &[[&str; 2]] = &[
 
 /// Whether the schema accepts a number, of the keywords for numbers.
 fn accepts(schema: &Value, all: &Value, number: f64) -> bool {
+    // The values of a map.
+    if let Some(value) = schema.get("additionalProperties").filter(|value| value.is_object()) {
+        return accepts(value, all, number);
+    }
     let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
     let is_number = |kind: &Value| *kind == json!("number") || *kind == json!("integer");
     let has_type = match &schema["type"] {

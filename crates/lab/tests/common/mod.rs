@@ -35,6 +35,7 @@ pub fn member(i: usize, count: usize, mtu: u32) -> Member {
         neighbours: (0..count).map(|j| (address(j).into(), mac(j))).collect(),
         is_advertised: false,
         tap: None,
+        is_port: false,
     };
     let spec = NodeSpec {
         name: format!("node-{i}"),

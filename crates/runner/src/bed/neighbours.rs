@@ -2,6 +2,7 @@
 //! change what programs send.
 
 use experiment::{Exchange, Plan, PlannedLink, PlannedNode, Workload};
+use link::PortVlans;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -55,11 +56,17 @@ impl<'p> Known<'p> {
     }
 
     fn know_by_number(&mut self, segment: usize, one: usize, other: usize) {
-        let network = &self.plan.networks[segment].name;
-        let link =
-            |node: usize| self.plan.nodes[node].links.iter().find(|link| link.network == *network);
-        let (Some(first), Some(second)) = (link(one), link(other)) else { return };
-        for (node, peer, link) in [(one, other, second), (other, one, first)] {
+        let (Some(first), Some(second)) = (self.link(segment, one), self.link(segment, other))
+        else {
+            return;
+        };
+        let vlan = |link: &PlannedLink| link.vlans.as_ref().map(PortVlans::untagged);
+        let is_same = first.network == second.network;
+        if is_same && vlan(first) != vlan(second) {
+            return;
+        }
+        for (node, peer, own, link) in [(one, other, first, second), (other, one, second, first)] {
+            let Some(&segment) = self.segment.get(own.network.as_str()) else { continue };
             // A machine may have another address than the planned one.
             if !self.plan.nodes[peer].has_planned_mac() {
                 continue;
@@ -71,6 +78,17 @@ impl<'p> Known<'p> {
                 }
             }
         }
+    }
+
+    /// The link of a node to a network, or to one that a bridge joins with it.
+    fn link(&self, segment: usize, node: usize) -> Option<&'p PlannedLink> {
+        let (plan, network) = (self.plan, &self.plan.networks[segment]);
+        let links = &plan.nodes[node].links;
+        let is_joined = |link: &&PlannedLink| {
+            plan.network(&link.network).is_some_and(|on| on.is_joined_with(network))
+        };
+        let own = links.iter().find(|link| link.network == network.name);
+        own.or_else(|| links.iter().find(is_joined))
     }
 
     fn add_workload(&mut self, workload: &'p Workload) {

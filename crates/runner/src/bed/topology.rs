@@ -4,14 +4,17 @@ use crate::bed::neighbours::neighbours;
 use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
-    Backend, Destination, Plan, PlannedChangeKind, PlannedLink, PlannedNetwork, PlannedNode,
-    SourceAddresses,
+    Backend, Destination, Plan, PlannedBridge, PlannedChangeKind, PlannedLink, PlannedNetwork,
+    PlannedNode, SourceAddresses,
 };
-use lab::{Interface, Limits, Member, NodeSpec, Route, Setting};
+use lab::{Bridge, Interface, Limits, Member, NodeSpec, Route, Setting};
 use link::Direction;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
+
+/// Name of a node's bridge, as `ip link` shows it.
+const BRIDGE: &str = "br0";
 
 /// A plan in the terms of lab and medium.
 #[derive(Debug)]
@@ -65,13 +68,14 @@ impl Topology {
         let mut neighbours = neighbours(plan);
         for (node, planned) in plan.nodes.iter().enumerate() {
             let mut interfaces = Vec::new();
+            let mut bridge = None;
             for (number, link) in planned.links.iter().enumerate() {
                 let Some(&segment) = index.get(link.network.as_str()) else { continue };
                 let network = &plan.networks[segment];
                 // A machine's kernel sets its addresses and neighbours.
                 let tap = planned.tap(number).cloned();
                 let neighbours = neighbours.remove(&(node, segment)).unwrap_or_default();
-                let interface = Interface {
+                let mut interface = Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
                     addresses: if tap.is_some() { Vec::new() } else { addresses(link, network) },
@@ -82,7 +86,11 @@ impl Topology {
                         && tap.is_none()
                         && network.subnet_of(true).is_some(),
                     tap,
+                    is_port: false,
                 };
+                if let Some(planned) = planned.bridge.as_ref().filter(|_| planned.is_port(link)) {
+                    interface = port(interface, planned, &mut bridge);
+                }
                 // Hardware has its own interface; its placeholder node in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
                 let endpoint = topology.owners[segment].len();
@@ -99,10 +107,13 @@ impl Topology {
                     down,
                     mac: planned.has_planned_mac().then_some(link.mac.0),
                     states: link.states.clone(),
+                    vlans: link.vlans.clone(),
+                    is_bridge: planned.is_port(link),
                 });
             }
             // A node without interfaces is a member too: lab and plan number nodes alike.
-            let (limits, setting) = (limits(planned), setting(planned, roots));
+            let limits = limits(planned);
+            let setting = Setting { bridge, ..setting(planned, roots) };
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
         }
@@ -152,6 +163,28 @@ impl Topology {
     }
 }
 
+/// An interface of a node as a port of its bridge, which has the address of the first port and the
+/// neighbours of all.
+fn port(interface: Interface, planned: &PlannedBridge, bridge: &mut Option<Bridge>) -> Interface {
+    let port = Interface {
+        addresses: Vec::new(),
+        neighbours: Vec::new(),
+        is_port: true,
+        ..interface.clone()
+    };
+    match bridge {
+        None => {
+            let interface = Interface { name: BRIDGE.to_owned(), offload: false, ..interface };
+            *bridge = Some(Bridge { interface, stp: planned.stp });
+        }
+        Some(Bridge { interface: own, .. }) => {
+            own.mtu = own.mtu.min(interface.mtu);
+            own.neighbours.extend(interface.neighbours);
+        }
+    }
+    port
+}
+
 /// The addresses of an interface that the lab sets, with their prefix lengths.
 fn addresses(link: &PlannedLink, network: &PlannedNetwork) -> Vec<(IpAddr, u8)> {
     let set = link.addresses().zip(network.subnets()).filter(|_| !link.by_dhcp);
@@ -168,6 +201,7 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
         resolver: planned.resolver,
         forwards: planned.services.is_some_and(|services| services.nat),
         is_router: planned.forward,
+        bridge: None,
         // A machine with its own network stack has its own routes.
         routes: if planned.tap(0).is_none() { routes(planned) } else { Vec::new() },
         capabilities: planned.capabilities.clone(),
@@ -213,7 +247,7 @@ pub(crate) fn hosts(plan: &Plan) -> String {
 pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
     for (_, node) in plan.nodes.iter().enumerate().filter(|(place, _)| is_up(*place)) {
-        for link in &node.links {
+        for link in node.links_with_addresses() {
             for address in link.addresses() {
                 let _ = writeln!(hosts, "{address} {}", node.name);
             }

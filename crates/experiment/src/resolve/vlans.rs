@@ -1,0 +1,155 @@
+//! Resolves VLANs of networks.
+
+use crate::file::{File, Network, Vlans};
+use crate::limits::use_range;
+use crate::plan::{PlannedNode, PlannedServices, Workload};
+use crate::problem::Problem;
+use crate::read::{At, Named, Sink};
+use crate::resolve::members::Members;
+use crate::resolve::nodes::Nodes;
+use link::{DEFAULT_VLAN, PortVlans, VLANS};
+
+/// The VLANs of a network's nodes, by group or node.
+pub(super) type OfNames<'f> = Vec<(&'f str, PortVlans)>;
+
+/// The VLANs of `network`, which is `name`; empty if it has none.
+pub(super) fn of<'f>(
+    name: &str,
+    network: &'f Network,
+    members: &Members<'_>,
+    nodes: &Nodes<'_>,
+    services: PlannedServices,
+    sink: &mut Sink,
+) -> OfNames<'f> {
+    let Some(vlans) = &network.vlans else { return Vec::new() };
+    if services.any() && !vlans.value.is_empty() {
+        let text = format!(
+            "`{name}` has VLANs and services: only the VLAN {DEFAULT_VLAN} would reach them"
+        );
+        let label = "remove `vlans`, or `nat`, `dhcp` and `dns`, or make a network of each VLAN";
+        sink.add(Problem::new(text).at(vlans.place).label(label));
+    }
+    let mut found = Vec::new();
+    for (on, place, ports) in vlans.value.iter() {
+        let is_attached = match nodes.place(on) {
+            Some((group, index)) if !nodes.has_group(on) => members.find(group, index).is_some(),
+            _ => members.has(on),
+        };
+        if !nodes.has(on) {
+            nodes.report_unknown(&At { value: on.to_owned(), place }, sink);
+        } else if !is_attached {
+            let text = format!("VLANs of `{on}`, which is not on the network `{name}`");
+            sink.add(Problem::new(text).at(place).label("add it to `attach`, or remove its VLANs"));
+        }
+        let vlans = match &ports.value {
+            Vlans::Access(vlan) => number(vlan, sink).map(PortVlans::Access),
+            Vlans::Trunk(all) => {
+                let read = all.iter().filter_map(|vlan| number(vlan, sink)).collect::<Vec<_>>();
+                if all.is_empty() && sink.is_clean() {
+                    let problem = Problem::new(format!("`{on}` is a trunk without VLANs"));
+                    sink.add(problem.at(place).label("write for example `[10, 20]`"));
+                }
+                Some(PortVlans::Trunk(read))
+            }
+        };
+        found.extend(vlans.map(|vlans| (on, vlans)));
+    }
+    found
+}
+
+fn number(at: &At<u32>, sink: &mut Sink) -> Option<u16> {
+    let found = u16::try_from(at.value).ok().filter(|vlan| VLANS.contains(vlan));
+    if found.is_none() {
+        let problem = Problem::new(format!("{} is not the number of a VLAN", at.value));
+        let range = u32::from(*VLANS.start())..=u32::from(*VLANS.end());
+        sink.add(problem.at(at.place).label(use_range(&range)));
+    }
+    found
+}
+
+/// Reports workloads between nodes that VLANs keep apart.
+pub(super) fn check_workloads(
+    file: &File,
+    nodes: &[PlannedNode],
+    workloads: &[Workload],
+    sink: &mut Sink,
+) {
+    let with_vlans = || file.networks.iter().flat_map(Named::iter);
+    for (network, _, typed) in with_vlans() {
+        let Some(place) = typed.vlans.as_ref().map(|vlans| vlans.place) else { continue };
+        for workload in workloads.iter().filter(|own| own.network() == Some(network)) {
+            let ends = workload.ends();
+            let vlans = nodes.iter().filter(|node| ends.contains(&node.name.as_str()));
+            let mut vlans = vlans.filter_map(|node| {
+                let link = node.links.iter().find(|link| link.network == network)?;
+                Some((&node.name, link.vlans.as_ref()?.untagged()))
+            });
+            let Some((one, own)) = vlans.next() else { continue };
+            if let Some((other, vlan)) = vlans.find(|(_, vlan)| *vlan != own) {
+                let text = format!(
+                    "`{}` needs `{one}` and `{other}` on `{network}`, which are in the VLANs {own} and \
+                     {vlan}: no message arrives",
+                    workload.name()
+                );
+                let label = "give both the same VLAN without a tag, or use another network";
+                sink.add(Problem::new(text).at(place).label(label));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_plan::plan;
+    use link::PortVlans;
+
+    const FILE: &str = "\
+experiment: e
+nodes: {a: {count: 3}, b: {}, t: {}}
+networks: {lan: {attach: [a, b, t], subnet: 10.0.0.0/24, vlans: {a: 10, a-3: 20, t: [10, 20]}}}
+workloads:
+  - exchange: {sources: a-1, sinks: a-2, protocol: udp, payload: [10 B], repetitions: 1, every: 1 s}
+duration: 1 s
+";
+
+    #[test]
+    fn nodes_have_their_vlans_or_those_of_their_group_or_the_first() {
+        let plan = plan(FILE).unwrap();
+        let links = plan.nodes.iter().map(|node| node.links[0].vlans.clone().unwrap());
+        let [ten, twenty] = [10, 20].map(PortVlans::Access);
+        let trunk = PortVlans::Trunk(vec![10, 20]);
+        let expected = [ten.clone(), ten, twenty, PortVlans::Access(1), trunk];
+        assert_eq!(links.collect::<Vec<_>>(), expected);
+        let text = plan.to_string();
+        assert!(text.contains("a-1 .. a-2: eth0 10.0.0.1 .. 10.0.0.2, VLAN 10"), "{text}");
+        assert!(text.contains("t: eth0 10.0.0.5, trunk of the VLANs 10, 20"), "{text}");
+    }
+
+    #[test]
+    fn workloads_that_vlans_keep_apart_are_refused() {
+        for sinks in ["a-3", "b", "t"] {
+            let error = plan(&FILE.replace("sinks: a-2", &format!("sinks: {sinks}"))).unwrap_err();
+            assert!(error.contains("which are in the VLANs 10 and"), "{error}");
+        }
+        let native = FILE.replace("sources: a-1, sinks: a-2", "sources: b, sinks: t");
+        assert!(plan(&native).is_ok(), "a trunk has VLAN 1 without a tag");
+    }
+
+    #[test]
+    fn mistakes_are_said_once() {
+        for (to, message) in [
+            ("{a: 0}", "0 is not the number of a VLAN"),
+            ("{a: [1, 4095]}", "4095 is not the number of a VLAN"),
+            ("{a: []}", "a trunk without VLANs"),
+            ("{a: {}}", "expected a VLAN such as `10`"),
+            ("{x: 10}", "unknown group `x`"),
+            ("{a: 10}, dhcp: true", "VLANs and services"),
+        ] {
+            let text = FILE.replace("{a: 10, a-3: 20, t: [10, 20]}", to);
+            let error = plan(&text).unwrap_err();
+            assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
+        }
+        let other = FILE.replace("attach: [a, b, t]", "attach: [a, b]");
+        assert!(plan(&other).unwrap_err().contains("VLANs of `t`, which is not on"));
+    }
+}
