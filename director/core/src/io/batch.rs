@@ -143,10 +143,10 @@ impl Buffers {
         for (place, head) in heads.iter().take(count).enumerate() {
             let length = (head.msg_len as usize).min(LONGEST);
             // SAFETY: the kernel has filled the header, which points to our control buffer.
-            let told = unsafe { controls_of(&head.msg_hdr) };
-            let waited = told.arrived_at.map(|at| now.saturating_sub(at).into());
+            let controls = unsafe { controls_of(&head.msg_hdr) };
+            let waited = controls.arrived_at.map(|at| now.saturating_sub(at).into());
             let waited = waited.filter(|waited| *waited < LONGEST_WAIT).unwrap_or_default();
-            let segment = told.segment.unwrap_or(length).max(1);
+            let segment = controls.segment.unwrap_or(length).max(1);
             self.contents[place] = Content { length, segment, waited };
         }
         Ok(count)
