@@ -1,6 +1,7 @@
 //! The gateway of a device: clients publish to the hub, which has subscriptions and retained
 //! messages. No I/O and no clock.
 
+use crate::budget::OVERHEAD;
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
@@ -12,8 +13,6 @@ use std::collections::{HashMap, VecDeque};
 const MAX_WAITING: usize = 1_000;
 /// Maximum size of all messages of QoS 0 that wait or are on their way, in bytes; then further ones are dropped.
 const MAX_UNSURE: usize = 64 << 20;
-/// Bytes of a message in memory in addition to its size, with its topic's lane.
-const OVERHEAD: usize = 256;
 
 /// What is to be sent to the hub.
 enum Job {
@@ -316,6 +315,7 @@ impl Side for Device {
     fn tick(&mut self) -> Vec<Effect> {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
+        effects.extend(self.clients.report().map(Effect::Log));
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
         // Without wills the hub does nothing when the device is silent, so it need not report.

@@ -39,7 +39,12 @@ impl Driver {
         tokio::select! {
             Some(event) = self.server.next() => receive(side, event),
             Some((lane, how)) = self.ended.recv() => side.ended(lane, how),
-            _ = self.ticks.tick() => side.tick(),
+            _ = self.ticks.tick() => {
+                let mut effects: Vec<Effect> =
+                    self.server.report().map(Effect::Log).into_iter().collect();
+                effects.extend(side.tick());
+                effects
+            }
         }
     }
 
@@ -90,7 +95,9 @@ fn receive(side: &mut impl Side, event: Event) -> Vec<Effect> {
             actions.extend(side.clients().close(connection, false));
             actions
         }
-        Event::Received(connection, packet) => side.clients().receive(connection, packet),
+        Event::Received(connection, packet, room) => {
+            side.clients().receive(connection, packet, room)
+        }
     };
     side.act(actions)
 }

@@ -2,6 +2,7 @@
 //! on their machines, unmodified clients of MQTT 5 and 3.1.1, and exchange messages by a session of the
 //! director. `docs/director-gateway.md` describes what is guaranteed.
 
+mod budget;
 mod clients;
 mod decode;
 mod device;
@@ -19,6 +20,7 @@ mod storage;
 mod topic;
 mod wire;
 
+pub use budget::Room;
 pub use clients::{Action, Clients};
 pub use device::Device;
 pub use driver::{run_device, run_hub};

@@ -1,5 +1,6 @@
 //! The MQTT port: connections of clients.
 
+use crate::budget::{Inflow, Room};
 use crate::packet::{Ack, Connect, HEAD, MAX_PACKET, Packet, Publish};
 use crate::reason;
 use crate::wire::Malformed;
@@ -33,8 +34,8 @@ const READ: usize = 4_096;
 pub enum Event {
     /// A client has connected; its packets go here.
     Opened(u64, Box<Connect>, mpsc::Sender<Packet>),
-    /// It has sent a packet.
-    Received(u64, Packet),
+    /// It has sent a packet, with the room of a message of QoS 1 or 2.
+    Received(u64, Packet, Room),
     /// It has sent something else; the reason code.
     Refused(u64, u8),
     /// The connection is over.
@@ -45,14 +46,31 @@ pub enum Event {
 pub struct Server {
     events: mpsc::Receiver<Event>,
     connections: HashMap<u64, mpsc::Sender<Packet>>,
+    /// Memory for messages of QoS 1 and 2 of all clients.
+    inflow: Inflow,
+    /// Whether the last report said that it is full.
+    is_full: bool,
 }
 
 impl Server {
     /// Serves clients of this port.
     pub fn new(listener: TcpListener) -> Self {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
-        tokio::spawn(accept(listener, sender));
-        Self { events, connections: HashMap::new() }
+        let inflow = Inflow::default();
+        tokio::spawn(accept(listener, sender, inflow.clone()));
+        Self { events, connections: HashMap::new(), inflow, is_full: false }
+    }
+
+    /// What to report, once each time that the memory for messages of clients gets full.
+    pub fn report(&mut self) -> Option<String> {
+        let was_full = std::mem::replace(&mut self.is_full, self.inflow.is_full());
+        (self.is_full && !was_full).then(|| {
+            format!(
+                "clients that publish with QoS 1 or 2 have to wait: {} MiB of their messages are not \
+                 delivered",
+                self.inflow.used() >> 20
+            )
+        })
     }
 
     /// The next event.
@@ -84,7 +102,7 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
+async fn accept(listener: TcpListener, events: mpsc::Sender<Event>, inflow: Inflow) {
     for number in 1.. {
         let Ok((stream, _)) = listener.accept().await else {
             // Too many open files: others may close some.
@@ -92,10 +110,10 @@ async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let events = events.clone();
+        let (events, inflow) = (events.clone(), inflow.clone());
         tokio::spawn(async move {
             // The gateway learns why by the end of the connection.
-            serve(stream, number, &events).await;
+            serve(stream, number, &events, &inflow).await;
             let _ = events.send(Event::Closed(number)).await;
         });
     }
@@ -184,7 +202,7 @@ fn resolve(
     Ok(())
 }
 
-async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) {
+async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>, inflow: &Inflow) {
     let (read, write) = stream.into_split();
     let mut packets =
         Packets { stream: read, buffer: Vec::new(), level: 0, aliases: HashMap::new() };
@@ -206,12 +224,16 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) {
                 Ok(packet) => packet?,
                 Err(_) => return Err::<(), End>(End::Refused(reason::KEEP_ALIVE)),
             };
+            let mut room = Room::default();
             match &packet {
-                Packet::Publish(publish) if publish.message.qos > 0 => open.begin(publish.id).await,
+                Packet::Publish(publish) if publish.message.qos > 0 => {
+                    open.begin(publish.id).await;
+                    room = inflow.take(publish.message.size()).await;
+                }
                 Packet::Subscribe { id, .. } => open.begin(*id).await,
                 _ => {}
             }
-            events.send(Event::Received(number, packet)).await.map_err(|_| End::Lost)?;
+            events.send(Event::Received(number, packet, room)).await.map_err(|_| End::Lost)?;
         }
     };
     let ended = tokio::select! {
@@ -293,6 +315,9 @@ async fn write_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{MOST, OVERHEAD};
+    use crate::message::Message;
+    use crate::packet::MQTT_5;
 
     #[test]
     fn a_message_that_is_sent_again_takes_no_second_place() {
@@ -312,6 +337,54 @@ mod tests {
             }
             open.begin(7).await;
             assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
+        });
+    }
+
+    /// What failed before: each connection could have 256 MB of messages on their way.
+    #[test]
+    fn messages_of_all_connections_are_limited_in_bytes() {
+        const BYTES: usize = 200_000;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut server = Server::new(listener);
+            let (topic, payload) = ("t".to_owned(), vec![0; BYTES].into());
+            let message = Message { topic, payload, qos: 1, ..Message::default() };
+            for level in [4, MQTT_5] {
+                let client = level.to_string();
+                let connect = Connect { level, client, clean: true, ..Connect::default() };
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                let first = Packet::Connect(Box::new(connect));
+                stream.write_all(&first.encode(level)).await.unwrap();
+                let message = message.clone();
+                tokio::spawn(async move {
+                    for id in 1..=250 {
+                        let message = message.clone();
+                        let packet = Packet::Publish(Publish { id, message, ..Publish::default() });
+                        stream.write_all(&packet.encode(level)).await.unwrap();
+                    }
+                    std::future::pending::<()>().await;
+                });
+            }
+            let mut rooms = Vec::new();
+            let fit = MOST / (message.size() + OVERHEAD);
+            while rooms.len() < fit {
+                if let Some(Event::Received(_, _, room)) = server.next().await {
+                    rooms.push(room);
+                }
+            }
+            assert_eq!(server.report().map(|text| text.contains("have to wait")), Some(true));
+            assert_eq!(server.report(), None, "reported once");
+            let further = timeout(Duration::from_millis(300), server.next()).await;
+            assert!(further.is_err(), "{further:?}");
+            // Delivered messages make room for the others.
+            rooms.clear();
+            let mut rest = 500 - fit;
+            while rest > 0 {
+                rest -= usize::from(matches!(server.next().await, Some(Event::Received(..))));
+            }
+            assert_eq!((server.inflow.used(), server.report()), (0, None));
         });
     }
 }

@@ -1,10 +1,12 @@
 //! The session of one client (MQTT 5, section 4.1).
 
+use crate::budget::{Held, OVERHEAD, Outflow, Room};
 use crate::message::{Message, Publisher};
 use crate::packet::{Ack, Connect, MQTT_5, Options, Packet, Publish};
 use crate::reason;
 use crate::topic;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 
 /// Maximum number of messages to a client without its acknowledgement.
 const WINDOW: usize = 64;
@@ -22,12 +24,21 @@ pub struct Origin {
     pub session: u64,
     /// The number of the packet.
     pub id: u16,
+    /// The room of its message.
+    pub room: Room,
 }
 
 /// A message to the client that is not finished.
 enum Sent {
-    Published(Publish),
+    Published(Stored),
     Released,
+}
+
+/// A message with the memory that it is counted for.
+struct Stored {
+    publish: Publish,
+    /// Of its payload and properties, which other sessions may share, and of the rest.
+    _held: [Arc<Held>; 2],
 }
 
 /// Answers to the filters of a SUBSCRIBE.
@@ -78,7 +89,7 @@ pub struct Session {
     /// Maximum length of a packet to the client, in bytes; 0 for any.
     maximum_packet: usize,
     in_flight: VecDeque<(u16, Sent)>,
-    queue: VecDeque<Publish>,
+    queue: VecDeque<Stored>,
 }
 
 impl Session {
@@ -104,7 +115,7 @@ impl Session {
             && let Some((id, sent)) = self.in_flight.pop_back()
         {
             match sent {
-                Sent::Published(publish) => self.queue.push_front(publish),
+                Sent::Published(stored) => self.queue.push_front(stored),
                 // Their messages have arrived, so they do not count (4.9).
                 Sent::Released => {
                     self.in_flight.push_back((id, Sent::Released));
@@ -113,7 +124,7 @@ impl Session {
             }
         }
         let again = |(id, sent): &(u16, Sent)| match sent {
-            Sent::Published(publish) => {
+            Sent::Published(Stored { publish, .. }) => {
                 let message = publish.message.leaving(now_s);
                 let subscriptions = publish.subscriptions.clone();
                 let (duplicate, alias) = (true, None);
@@ -126,16 +137,33 @@ impl Session {
         packets
     }
 
-    /// A message for the client; the packet to send now, if any.
-    pub fn send(&mut self, publish: Publish, now_s: u64) -> Option<Packet> {
+    /// A message for the client; the packet to send now, if any. `shared`, its payload and properties, is
+    /// counted in `outflow`; `None` if there was no room.
+    pub fn send(
+        &mut self,
+        publish: Publish,
+        shared: Option<&Arc<Held>>,
+        outflow: &Outflow,
+        now_s: u64,
+    ) -> Option<Packet> {
         if publish.message.qos == 0 {
             // A client that is not connected misses it (QoS 0 promises nothing).
             return self.packet(&publish, 0, now_s);
         }
-        if self.queue.len() < MAX_QUEUE {
-            self.queue.push_back(publish);
+        let identifiers = size_of_val(&publish.subscriptions[..]);
+        let own = outflow.hold(publish.message.topic.len() + identifiers + OVERHEAD);
+        match shared.cloned().zip(own).filter(|_| self.queue.len() < MAX_QUEUE) {
+            Some((shared, own)) => {
+                self.queue.push_back(Stored { publish, _held: [shared, own] });
+            }
+            None => outflow.drop_one(),
         }
         self.fill(now_s).pop()
+    }
+
+    /// Messages that wait and have expired make room.
+    pub fn forget_expired(&mut self, now_s: u64) {
+        self.queue.retain(|stored| !stored.publish.message.is_expired(now_s));
     }
 
     /// The packet of a message, unless it has expired or is longer than the client accepts
@@ -168,12 +196,12 @@ impl Session {
         let mut packets = Vec::new();
         while self.connection.is_some()
             && self.in_flight.len() < self.window
-            && let Some(publish) = self.queue.pop_front()
+            && let Some(stored) = self.queue.pop_front()
         {
             let id = self.free();
-            if let Some(packet) = self.packet(&publish, id, now_s) {
+            if let Some(packet) = self.packet(&stored.publish, id, now_s) {
                 packets.push(packet);
-                self.in_flight.push_back((id, Sent::Published(publish)));
+                self.in_flight.push_back((id, Sent::Published(stored)));
             }
         }
         packets

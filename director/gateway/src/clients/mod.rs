@@ -3,6 +3,7 @@
 
 mod traffic;
 
+use crate::budget::Outflow;
 use crate::message::Message;
 use crate::packet::{Connect, HEAD, MAX_PACKET, MQTT_5, Packet};
 use crate::property::{Properties, id};
@@ -58,13 +59,15 @@ pub struct Clients {
     names: HashMap<u64, String>,
     /// Number of sessions so far.
     count: u64,
+    /// Memory for messages of QoS 1 and 2 to all clients.
+    outflow: Outflow,
 }
 
 impl Clients {
     /// No clients; `start` is different for each start of a gateway.
     pub fn new(start: u32) -> Self {
         let (sessions, names) = (HashMap::new(), HashMap::new());
-        Self { start, now_s: 0, sessions, names, count: 0 }
+        Self { start, now_s: 0, sessions, names, count: 0, outflow: Outflow::default() }
     }
 
     /// Seconds since the start.

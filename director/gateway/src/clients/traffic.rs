@@ -1,20 +1,22 @@
 //! Messages and subscriptions of clients.
 
 use super::{Action, Clients};
+use crate::budget::{Held, Outflow, Room};
 use crate::message::{Message, Publisher};
 use crate::packet::{Ack, MQTT_5, Options, Packet, Publish};
 use crate::reason;
 use crate::session::{Origin, Requested, Session};
+use std::sync::Arc;
 
 impl Clients {
-    /// A packet of a client.
-    pub fn receive(&mut self, connection: u64, packet: Packet) -> Vec<Action> {
+    /// A packet of a client, and the room of its message.
+    pub fn receive(&mut self, connection: u64, packet: Packet, room: Room) -> Vec<Action> {
         let Some(name) = self.names.get(&connection) else { return Vec::new() };
         let now_s = self.now_s;
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
         let send = |packet| Action::Send(connection, packet);
         match packet {
-            Packet::Publish(publish) => self.publish(connection, publish),
+            Packet::Publish(publish) => self.publish(connection, publish, room),
             Packet::Subscribe { id, filters } => self.subscribe(connection, id, filters),
             Packet::PubRel(Ack { id, .. }) => {
                 let known = session.received.remove(&id).is_some();
@@ -65,7 +67,7 @@ impl Clients {
         }
     }
 
-    fn publish(&mut self, connection: u64, publish: Publish) -> Vec<Action> {
+    fn publish(&mut self, connection: u64, publish: Publish, room: Room) -> Vec<Action> {
         let (start, now_s) = (self.start, self.now_s);
         let Some(name) = self.names.get(&connection) else { return Vec::new() };
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
@@ -75,7 +77,7 @@ impl Clients {
         if session.keeps_away(&message.topic) {
             message.publisher = Some(Publisher { start, session: session.number as u32 });
         }
-        let origin = Origin { client: name.clone(), session: session.number, id };
+        let origin = Origin { client: name.clone(), session: session.number, id, room };
         match message.qos {
             0 => vec![Action::Publish(None, message)],
             // One that is on its way already has one answer.
@@ -101,7 +103,8 @@ impl Clients {
     ) -> Vec<Action> {
         let Some(name) = self.names.get(&connection) else { return Vec::new() };
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
-        let origin = Origin { client: name.clone(), session: session.number, id };
+        let room = Room::default();
+        let origin = Origin { client: name.clone(), session: session.number, id, room };
         let requested = session.subscribe(id, filters);
         let mut actions = Vec::new();
         for requested in requested {
@@ -161,17 +164,17 @@ impl Clients {
 
     /// Retained messages for a new subscription.
     pub fn retained(&mut self, origin: &Origin, filter: &str, all: Vec<Message>) -> Vec<Action> {
-        let now_s = self.now_s;
+        let (now_s, outflow) = (self.now_s, self.outflow.clone());
         let Some(session) = self.session(origin) else { return Vec::new() };
         let Some(granted) = session.filters.get(filter).copied() else { return Vec::new() };
         let (connection, mut packets) = (session.connection, Vec::new());
         for message in all {
             let qos = message.qos.min(granted.qos);
+            let shared = hold(&outflow, &message);
             let message = Message { qos, retain: true, ..message };
             let subscriptions = granted.identifier.into_iter().collect();
-            packets.extend(
-                session.send(Publish { message, subscriptions, ..Publish::default() }, now_s),
-            );
+            let publish = Publish { message, subscriptions, ..Publish::default() };
+            packets.extend(session.send(publish, shared.as_ref(), &outflow, now_s));
         }
         let send = |packet| Some(Action::Send(connection?, packet));
         packets.into_iter().filter_map(send).collect()
@@ -185,11 +188,138 @@ impl Clients {
     /// A message for all clients that want it.
     pub fn deliver(&mut self, message: &Message) -> Vec<Action> {
         let mut actions = Vec::new();
+        // Once for all sessions.
+        let shared = hold(&self.outflow, message);
         for session in self.sessions.values_mut() {
             let Some(publish) = session.selects(message, self.start) else { continue };
-            let packet = session.connection.zip(session.send(publish, self.now_s));
+            let packet = session.send(publish, shared.as_ref(), &self.outflow, self.now_s);
+            let packet = session.connection.zip(packet);
             actions.extend(packet.map(|(to, packet)| Action::Send(to, packet)));
         }
         actions
+    }
+
+    /// What to report about messages of QoS 1 and 2 that were dropped since the last call. Then those that
+    /// have expired make room.
+    pub fn report(&mut self) -> Option<String> {
+        let dropped = self.outflow.take_dropped();
+        if dropped == 0 {
+            return None;
+        }
+        let used = self.outflow.used() >> 20;
+        self.sessions.values_mut().for_each(|session| session.forget_expired(self.now_s));
+        Some(format!(
+            "{dropped} messages of QoS 1 or 2 to clients were dropped: their clients do not acknowledge \
+             earlier ones. Of these at most 1000 wait for a client, and 64 MiB for all; now {used} MiB do"
+        ))
+    }
+}
+
+/// Counts what all sessions that get a message share: its payload and properties.
+fn hold(outflow: &Outflow, message: &Message) -> Option<Arc<Held>> {
+    let properties = message.properties.as_ref().map_or(0, |all| all.len());
+    outflow.hold(message.payload.len() + properties)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Connect;
+
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+
+    fn client(name: &str) -> Connect {
+        Connect { level: 4, client: name.to_owned(), ..Connect::default() }
+    }
+
+    fn message(bytes: usize) -> Message {
+        let payload = vec![0; bytes].into();
+        Message { topic: "t".to_owned(), payload, qos: 1, ..Message::default() }
+    }
+
+    /// Three clients that are away, with sessions that are kept.
+    fn clients(most: usize) -> Clients {
+        let mut clients = Clients { outflow: Outflow::of(most), ..Clients::new(1) };
+        for (connection, name) in (0..).zip(NAMES) {
+            clients.connect(connection, client(name));
+            let filters = vec![("t".to_owned(), Options::of(1))];
+            let subscribe = Packet::Subscribe { id: 1, filters };
+            clients.receive(connection, subscribe, Room::default());
+            clients.close(connection, true);
+        }
+        clients
+    }
+
+    /// What failed before: the number was limited for each client only, so that a few clients that
+    /// stay away filled the memory.
+    #[test]
+    fn messages_to_all_clients_are_limited_in_bytes() {
+        let mut clients = clients(100_000);
+        // Three clients share a payload and its properties.
+        let properties = Some(vec![0; 10_000].into());
+        let first = Message { properties, ..message(80_000) };
+        assert!(clients.deliver(&first).is_empty(), "all are away");
+        assert!((90_000..100_000).contains(&clients.outflow.used()));
+        assert_eq!(clients.report(), None);
+        clients.deliver(&message(50_000));
+        let report = clients.report().unwrap();
+        assert!(report.starts_with("3 messages") && clients.report().is_none(), "{report}");
+        // QoS 0 is not kept, so that it needs no room.
+        clients.deliver(&Message { qos: 0, ..message(50_000) });
+        assert_eq!(clients.report(), None);
+        // What all have acknowledged makes room.
+        for (connection, name) in (3..).zip(NAMES) {
+            let sent = clients.connect(connection, client(name));
+            let id = sent.iter().find_map(|action| match action {
+                Action::Send(_, Packet::Publish(publish)) => Some(publish.id),
+                _ => None,
+            });
+            let ack = Packet::PubAck(Ack::new(id.unwrap()));
+            clients.receive(connection, ack, Room::default());
+        }
+        assert_eq!(clients.outflow.used(), 0);
+        let sent = clients.deliver(&message(50_000));
+        assert_eq!((sent.len(), clients.report()), (3, None));
+    }
+
+    #[test]
+    fn retained_messages_for_a_client_are_limited_too() {
+        let mut clients = clients(100_000);
+        clients.connect(7, client("d"));
+        let filters = vec![("t".to_owned(), Options::of(1))];
+        let actions = clients.receive(7, Packet::Subscribe { id: 1, filters }, Room::default());
+        let origin = actions.into_iter().find_map(|action| match action {
+            Action::Subscribe { origin, .. } => Some(origin),
+            _ => None,
+        });
+        let sent = clients.retained(&origin.unwrap(), "t", vec![message(60_000); 2]);
+        assert_eq!(sent.len(), 1);
+        assert!(clients.report().unwrap().starts_with("1 messages"));
+        clients.close(7, true);
+        assert!(clients.outflow.used() > 60_000, "the session is kept");
+        clients.connect(8, Connect { clean: true, ..client("d") });
+        assert_eq!(clients.outflow.used(), 0);
+    }
+
+    #[test]
+    fn expired_messages_of_clients_that_are_away_make_room() {
+        let mut clients = clients(100_000);
+        clients.deliver(&Message { until_s: Some(5), ..message(60_000) });
+        clients.deliver(&message(20_000));
+        let lasting = clients.outflow.used() - 60_000;
+        (0..6).for_each(|_| drop(clients.tick()));
+        assert_eq!(clients.report(), None);
+        // Those for which there is no room are dropped; those after the report have room.
+        clients.deliver(&message(50_000));
+        assert!(clients.report().is_some());
+        assert!(clients.outflow.used() < lasting);
+        clients.deliver(&message(50_000));
+        assert_eq!(clients.report(), None);
+        let sent = clients.connect(7, client("a"));
+        let lengths = sent.iter().filter_map(|action| match action {
+            Action::Send(_, Packet::Publish(publish)) => Some(publish.message.payload.len()),
+            _ => None,
+        });
+        assert_eq!(lengths.collect::<Vec<_>>(), [20_000, 50_000]);
     }
 }

@@ -356,6 +356,7 @@ impl Side for Hub {
     fn tick(&mut self) -> Vec<Effect> {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
+        effects.extend(self.clients.report().map(Effect::Log));
         let now_s = self.clients.now_s();
         self.retained.retain(|_, message| !message.is_expired(now_s));
         self.retained_size = self.retained.values().map(Message::size).sum();

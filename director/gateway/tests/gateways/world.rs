@@ -3,7 +3,7 @@
 
 use director_gateway::{
     Ack, Connect, Device, Effect, Ended, Hub, LIFETIME, Lane, Message, Options, Packet, Publish,
-    Side,
+    Room, Side,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -131,7 +131,9 @@ impl World {
         };
         let actions = match input {
             Input::Connect(connection, connect) => clients.connect(connection, connect),
-            Input::Packet(connection, packet) => clients.receive(connection, packet),
+            Input::Packet(connection, packet) => {
+                clients.receive(connection, packet, Room::default())
+            }
             Input::Close(connection) => clients.close(connection, false),
         };
         let effects = match at {
