@@ -1,17 +1,14 @@
 //! Makes a network of each edge.
 
+mod free;
 mod joined;
+mod pair;
 
 use crate::defaults::WITHOUT_DEFAULTS;
-use crate::source::Place;
-use crate::subnet::Subnet;
 use crate::tree::{Content, Key, Node};
+use free::Free;
+use pair::pairs;
 use std::collections::HashSet;
-
-/// First address of the subnets of edges without one, and their number: 172.31.0.0/16.
-// An edge has two nodes, so a /30 (two host addresses) is enough: 2^16 / 4 of them in a /16.
-const POOL: [u8; 2] = [172, 31];
-const SUBNETS: u32 = 1 << 14;
 
 /// The experiment `root` with a network for each of its `edges`, named after its ends, such as
 /// `left-right`; a second one between the same nodes is `left-right-2`. What is invalid is left to
@@ -36,53 +33,6 @@ pub(crate) fn expand(root: &Node) -> Node {
     });
     let networks = networks.collect();
     with_networks(root, networks)
-}
-
-/// An edge between two nodes.
-struct Pair<'a> {
-    /// Its entry in the file, which may be a row of edges.
-    edge: &'a Node,
-    ends: &'a [Node],
-    /// Names of both nodes.
-    names: [&'a str; 2],
-    /// Name of its network.
-    name: String,
-    /// Its subnet, if the file has one.
-    subnet: Option<Node>,
-}
-
-/// All edges of two nodes; a row of more becomes several.
-fn pairs<'a>(edges: &'a [Node], names: &mut HashSet<String>) -> Vec<Pair<'a>> {
-    let mut found = Vec::new();
-    for edge in edges {
-        let ends = edge.get("between").unwrap_or(edge);
-        let Content::List(ends) = &ends.content else { continue };
-        // Several networks cannot share a subnet.
-        let subnet = edge.get("subnet").filter(|_| ends.len() == 2);
-        for pair in ends.windows(2) {
-            let [
-                Node { content: Content::Scalar(a), .. },
-                Node { content: Content::Scalar(b), .. },
-            ] = pair
-            else {
-                continue;
-            };
-            if a != b {
-                let (name, subnet) = (name(a, b, names), subnet.cloned());
-                found.push(Pair { edge, ends: pair, names: [a, b], name, subnet });
-            }
-        }
-    }
-    found
-}
-
-/// A free name for an edge.
-fn name(a: &str, b: &str, names: &mut HashSet<String>) -> String {
-    let numbered = (2..).map(|number| format!("{a}-{b}-{number}"));
-    let mut all = std::iter::once(format!("{a}-{b}")).chain(numbered);
-    let free = all.find(|name| !names.contains(name)).unwrap_or_default();
-    names.insert(free.clone());
-    free
 }
 
 /// The network of one edge between the nodes `pair` with these names. The edge is the link of the first;
@@ -145,63 +95,6 @@ fn with_networks(root: &Node, networks: Vec<(Key, Node)>) -> Node {
         all.extend(networks);
     }
     root
-}
-
-/// Subnets for edges that overlap none of the file.
-struct Free {
-    used: Vec<Subnet>,
-    next: u32,
-}
-
-impl Free {
-    fn of(root: &Node, edges: &[Node]) -> Self {
-        let mut used = Vec::new();
-        let networks = root.get("networks").map(|networks| &networks.content);
-        if let Some(Content::Map(networks)) = networks {
-            networks.iter().for_each(|(_, network)| subnets(network, &mut used));
-        }
-        edges.iter().for_each(|edge| subnets(edge, &mut used));
-        Self { used, next: 0 }
-    }
-
-    /// The next free subnet of two nodes; the last one again if none is left, which the overlap
-    /// reports.
-    fn take(&mut self, place: Place) -> Node {
-        self.take_for(2, place)
-    }
-
-    /// The next free subnet of `nodes` nodes.
-    fn take_for(&mut self, nodes: u32, place: Place) -> Node {
-        let [a, b] = POOL;
-        // Without the addresses of the network and of all its nodes, a power of two.
-        let addresses = nodes.saturating_add(2).next_power_of_two().clamp(4, SUBNETS << 2);
-        let (step, prefix) = (addresses >> 2, 32 - addresses.trailing_zeros());
-        self.next = self.next.next_multiple_of(step).min(SUBNETS - step);
-        loop {
-            // 64 subnets of four addresses fit into the last byte.
-            let text = format!("{a}.{b}.{}.{}/{prefix}", self.next >> 6, (self.next & 63) << 2);
-            let is_last = self.next + step >= SUBNETS;
-            self.next = if is_last { SUBNETS - step } else { self.next + step };
-            let overlaps = |own: Subnet| self.used.iter().any(|used| used.overlaps(own));
-            if is_last || !text.parse().is_ok_and(overlaps) {
-                return Node { place, content: Content::Scalar(text) };
-            }
-        }
-    }
-}
-
-/// Adds the subnets that a network or an edge names.
-fn subnets(node: &Node, used: &mut Vec<Subnet>) {
-    match node.get("subnet").map(|subnet| &subnet.content) {
-        Some(Content::Scalar(text)) => used.extend(text.parse::<Subnet>()),
-        Some(Content::List(items)) => {
-            used.extend(items.iter().filter_map(|item| match &item.content {
-                Content::Scalar(text) => text.parse::<Subnet>().ok(),
-                _ => None,
-            }));
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

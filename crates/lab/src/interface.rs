@@ -99,8 +99,8 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     }
     // The settings of IPv6 apply when the interface comes up.
     up(&socket, &spec.name)?;
-    // The node's kernel only bridges the frames of its machine (decision 100), and the addresses of
-    // a bridge are those of its own interface.
+    // The node's kernel only bridges the frames of its machine (decision 100), and a bridge has its
+    // addresses at another interface, not at its ports.
     if spec.tap.is_some() || spec.is_port {
         return Ok(());
     }

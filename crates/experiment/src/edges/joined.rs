@@ -1,6 +1,7 @@
 //! One subnet for the edges that bridges join.
 
-use super::{Free, Pair};
+use crate::edges::free::Free;
+use crate::edges::pair::Pair;
 use crate::joined::Joined;
 use crate::limits::NODES;
 use crate::tree::{Content, Node};

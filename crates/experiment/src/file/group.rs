@@ -106,6 +106,11 @@ impl Group {
     pub fn is_idle(&self) -> bool {
         self.root.is_some() && self.run.as_ref().is_some_and(|run| run.value.is_empty())
     }
+
+    /// Whether the machines of the group have the interfaces in place of the nodes' kernels.
+    pub fn has_own_stack(&self) -> bool {
+        self.qemu.is_some() || self.tap.is_some()
+    }
 }
 
 impl Read for Group {

@@ -6,7 +6,6 @@ use crate::nearest::advice;
 use crate::plan::{PlannedBridge, PlannedLink, SourceAddresses};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
-use crate::resolve::machine;
 use crate::resolve::members::Members;
 use crate::resolve::nodes::Nodes;
 use std::collections::HashMap;
@@ -137,7 +136,7 @@ fn check_keys(name: &str, group: &Group, sink: &mut Sink) {
         ("external", group.external.is_some()),
         ("address: dhcp", by_dhcp.is_some()),
         ("tap", group.tap.is_some()),
-        ("qemu", machine::has_own_stack(group)),
+        ("qemu", group.has_own_stack()),
     ];
     if let Some((key, _)) = others.into_iter().find(|(_, has)| *has) {
         let text = format!("`{name}` has `bridge` and `{key}`");

@@ -147,7 +147,7 @@ pub(super) fn check(
     for name in file.workloads.iter().flatten().flat_map(runs_on) {
         let group = nodes.find(name, &mut Sink::default()).map(|(group, _)| group.to_owned());
         let group = group.and_then(|group| file.nodes.as_ref()?.get(&group));
-        if group.is_some_and(has_own_stack) {
+        if group.is_some_and(Group::has_own_stack) {
             let problem = Problem::new(format!("`{}` cannot run programs", name.value));
             sink.add(problem.at(name.place).label(
                 "its interfaces belong to its machine: enter commands with `console`, or use \
@@ -213,7 +213,7 @@ fn check_networks(
         let text = format!("`{name}` has one TAP, and is attached to {} networks", on.len());
         sink.add(Problem::new(text).at(place).label("attach it to one network"));
     }
-    if has_own_stack(group) && on.iter().any(|network| networks.has_offload(network.name)) {
+    if group.has_own_stack() && on.iter().any(|network| networks.has_offload(network.name)) {
         let text = format!("`{name}` is attached to a network with `offload`");
         let label = "remove `offload`: a machine's own adapter takes plain frames only";
         sink.add(Problem::new(text).at(place).label(label));
@@ -235,7 +235,7 @@ fn check_tap(tap: &At<String>, sink: &mut Sink) {
 
 /// Reports ports that the node's kernel does not know, because the machine has its own network stack.
 fn check_ready(group: &Group, sink: &mut Sink) {
-    let Some(ready) = group.ready.as_ref().filter(|_| has_own_stack(group)) else { return };
+    let Some(ready) = group.ready.as_ref().filter(|_| group.has_own_stack()) else { return };
     let port = ready.value.tcp.as_ref().map(|at| at.place);
     if let Some(place) = port.or_else(|| Some(ready.value.udp.as_ref()?.place)) {
         let problem = Problem::new("`ready` with a port of a machine with its own network stack");
@@ -259,11 +259,6 @@ fn check_console(group: &Group, sink: &mut Sink) {
         let problem = Problem::new("`every` presses the keys of a step again").at(every.place);
         sink.add(problem.label(label));
     }
-}
-
-/// Whether the machines of a group have the interfaces in place of the nodes' kernels.
-pub(super) fn has_own_stack(group: &Group) -> bool {
-    group.qemu.is_some() || group.tap.is_some()
 }
 
 /// Checks the Ethernet address of the group `name`; `macs` has those of the groups before.

@@ -10,9 +10,11 @@ use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
 use crate::resolve::bridges::Bridges;
-use crate::resolve::directions::{channel_wait, directions};
+use crate::resolve::directions::directions;
+use crate::resolve::links;
 use crate::resolve::lowpan;
 use crate::resolve::members::Members;
+use crate::resolve::mtu;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::reception::Radio;
@@ -25,12 +27,6 @@ use link::{DEFAULT_VLAN, PairLoss, PortVlans, StatesSpec};
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
-/// Minimum MTU of IPv4, B.
-/// Each host and router must forward it unfragmented (RFC 791, section 3.2).
-const MIN_MTU: u64 = 68;
-/// Maximum MTU, B: the packet and its Ethernet header fit the 65,535 B of a TAP.
-const MAX_MTU: u64 = 65_521;
-const DEFAULT_MTU: Bytes = Bytes::new(1500);
 /// Default multicast rate of a network without a rate, bit/s.
 /// PGM never sends without a limit (decision 10).
 const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
@@ -78,7 +74,7 @@ impl<'f> Networks<'f> {
         // Profiles that no network uses are checked, too.
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
             let channel = profile.channel.as_ref().map(|at| &at.value);
-            check_links(channel, profile.links.as_ref(), nodes, base, sink);
+            links::check(channel, profile.links.as_ref(), nodes, base, sink);
         }
         let bridges = Bridges::of(file, nodes, sink);
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
@@ -88,7 +84,13 @@ impl<'f> Networks<'f> {
                     let (joined, others): (Vec<_>, Vec<_>) =
                         networks.networks.iter().partition(|n| bridges.are_joined(n.name, name));
                     if let Some(first) = joined.first() {
-                        subnets::check_joined(network, resolved.subnets, first, sink);
+                        subnets::check_joined(
+                            network,
+                            resolved.subnets,
+                            first.name,
+                            first.subnets,
+                            sink,
+                        );
                     }
                     let others = others.iter().map(|n| (n.name, n.subnets));
                     subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
@@ -246,10 +248,10 @@ fn resolve<'f>(
     let placed = channel_of(network, file);
     let mtu = match lowpan::is_on(placed.map(|at| &at.value)) {
         true => lowpan::check(name, network, sink),
-        false => check_mtu(network, sink),
+        false => mtu::check(network, sink),
     };
     let own = network.channel.as_ref().map(|at| &at.value);
-    check_links(own, network.links.as_ref(), nodes, base, sink);
+    links::check(own, network.links.as_ref(), nodes, base, sink);
     let empty = Named::default();
     let profiles = file.profiles.as_ref().unwrap_or(&empty);
     let profile =
@@ -261,12 +263,7 @@ fn resolve<'f>(
         return None;
     }
     let (members, complete) = Members::of(name, network, nodes, sink);
-    let given = |at: &Option<At<bool>>| at.as_ref().is_some_and(|at| at.value);
-    let services = PlannedServices {
-        nat: given(&network.nat),
-        dhcp: given(&network.dhcp),
-        dns: given(&network.dns),
-    };
+    let services = services(network);
     // The node of services has the last address of the subnet (decision 19).
     let size = before + members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
@@ -322,6 +319,15 @@ fn resolve<'f>(
     })
 }
 
+fn services(network: &Network) -> PlannedServices {
+    let given = |at: &Option<At<bool>>| at.as_ref().is_some_and(|at| at.value);
+    PlannedServices {
+        nat: given(&network.nat),
+        dhcp: given(&network.dhcp),
+        dns: given(&network.dns),
+    }
+}
+
 /// The links of groups and nodes by name. Problems with files were reported at the links before.
 fn planned_links<'f>(links: Option<&'f Named<Link>>, base: &Path) -> Vec<(&'f str, Planned)> {
     let discard = &mut Sink::default();
@@ -366,24 +372,6 @@ fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
     Some(interval.value)
 }
 
-/// Whether IPv4 and a TAP support packets of this size.
-pub(crate) fn is_mtu(mtu: Bytes) -> bool {
-    (MIN_MTU..=MAX_MTU).contains(&mtu.get())
-}
-
-fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
-    let Some(mtu) = &network.mtu else { return Some(DEFAULT_MTU) };
-    let bytes = mtu.value.get();
-    let wrong = match bytes {
-        b if b < MIN_MTU => format!("is below {MIN_MTU} B, the minimum of IPv4"),
-        b if b > MAX_MTU => format!("is above {MAX_MTU} B, the maximum of a TAP"),
-        _ => return Some(mtu.value),
-    };
-    let problem = Problem::new(format!("an MTU of {bytes} B {wrong}")).at(mtu.place);
-    sink.add(problem.label("the MTU is the size of the IP packet, without the Ethernet header"));
-    None
-}
-
 /// Checks `offload`, which only netem supports: its effect on large segments may be what a test
 /// measures.
 fn check_offload(network: &Network, sink: &mut Sink) -> bool {
@@ -399,25 +387,4 @@ fn check_offload(network: &Network, sink: &mut Sink) -> bool {
         ));
     }
     by_netem
-}
-
-/// Checks that links belong to existing groups, even in an unused profile: a typo would mean an
-/// unimpaired link.
-fn check_links(
-    channel: Option<&Channel>,
-    links: Option<&Named<Link>>,
-    nodes: &Nodes<'_>,
-    base: &Path,
-    sink: &mut Sink,
-) {
-    for (group, place, _) in links.into_iter().flat_map(Named::iter) {
-        if !nodes.has(group) {
-            let name = crate::read::At { value: group.to_owned(), place };
-            nodes.report_unknown(&name, sink);
-        }
-    }
-    for (_, way, up) in directions(links) {
-        way.check(channel_wait(channel, up), sink);
-        way.resolve(base, sink);
-    }
 }

@@ -3,7 +3,6 @@
 use crate::file::Network;
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
-use crate::resolve::networks::Resolved;
 use crate::source::Place;
 use crate::subnet::Subnet;
 use std::net::IpAddr;
@@ -114,10 +113,10 @@ fn check_mtu(subnet: &At<Subnet>, mtu: Option<Bytes>, sink: &mut Sink) -> bool {
 pub(super) fn check_joined(
     network: &Network,
     own: Subnets,
-    joined: &Resolved<'_>,
+    other: &str,
+    theirs: Subnets,
     sink: &mut Sink,
 ) {
-    let (other, theirs) = (joined.name, joined.subnets);
     let Some(at) = network.subnet.as_ref().filter(|_| own != theirs) else { return };
     let all = theirs.iter().map(|subnet| subnet.to_string()).collect::<Vec<_>>().join(", ");
     let text = format!("a bridge joins the network with `{other}`, whose subnet is {all}");

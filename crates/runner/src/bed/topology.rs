@@ -41,26 +41,7 @@ impl Topology {
         let mut topology = Self {
             members: Vec::new(),
             hosts: hosts(plan),
-            segments: plan
-                .networks
-                .iter()
-                .enumerate()
-                .map(|(i, network)| SegmentSpec {
-                    channel: network.channel.clone(),
-                    reception: plan.reception(network),
-                    endpoints: Vec::new(),
-                    // An Ethernet header and a VLAN tag.
-                    longest: (!network.offload).then_some(network.mtu.get() as usize + 18),
-                    prefix: if network.offload { lab::VNET_HEADER } else { 0 },
-                    own_addresses_only: network.source_addresses == SourceAddresses::Own,
-                    query_interval: network.query_interval,
-                    replay: None,
-                    timetable: Vec::new(),
-                    // Links of different networks use different random streams.
-                    seed: plan.impairment_seed().wrapping_add((i as u64) << 32),
-                    impaired: false,
-                })
-                .collect(),
+            segments: without_endpoints(plan),
             places: Vec::new(),
             owners: vec![Vec::new(); plan.networks.len()],
             names: vec![Vec::new(); plan.networks.len()],
@@ -161,6 +142,29 @@ impl Topology {
             }
         }
     }
+}
+
+/// The networks, without endpoints.
+fn without_endpoints(plan: &Plan) -> Vec<SegmentSpec> {
+    plan.networks
+        .iter()
+        .enumerate()
+        .map(|(i, network)| SegmentSpec {
+            channel: network.channel.clone(),
+            reception: plan.reception(network),
+            endpoints: Vec::new(),
+            // An Ethernet header and a VLAN tag.
+            longest: (!network.offload).then_some(network.mtu.get() as usize + 18),
+            prefix: if network.offload { lab::VNET_HEADER } else { 0 },
+            own_addresses_only: network.source_addresses == SourceAddresses::Own,
+            query_interval: network.query_interval,
+            replay: None,
+            timetable: Vec::new(),
+            // Links of different networks use different random streams.
+            seed: plan.impairment_seed().wrapping_add((i as u64) << 32),
+            impaired: false,
+        })
+        .collect()
 }
 
 /// An interface of a node as a port of its bridge, which has the address of the first port and the

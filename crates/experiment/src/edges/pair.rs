@@ -1,0 +1,51 @@
+//! The edges of a file, two nodes each.
+
+use crate::tree::{Content, Node};
+use std::collections::HashSet;
+
+/// An edge between two nodes.
+pub(super) struct Pair<'a> {
+    /// Its entry in the file, which may be a row of edges.
+    pub edge: &'a Node,
+    pub ends: &'a [Node],
+    /// Names of both nodes.
+    pub names: [&'a str; 2],
+    /// Name of its network.
+    pub name: String,
+    /// Its subnet, if the file has one.
+    pub subnet: Option<Node>,
+}
+
+/// All edges of two nodes; a row of more becomes several.
+pub(super) fn pairs<'a>(edges: &'a [Node], names: &mut HashSet<String>) -> Vec<Pair<'a>> {
+    let mut found = Vec::new();
+    for edge in edges {
+        let ends = edge.get("between").unwrap_or(edge);
+        let Content::List(ends) = &ends.content else { continue };
+        // Several networks cannot share a subnet.
+        let subnet = edge.get("subnet").filter(|_| ends.len() == 2);
+        for pair in ends.windows(2) {
+            let [
+                Node { content: Content::Scalar(a), .. },
+                Node { content: Content::Scalar(b), .. },
+            ] = pair
+            else {
+                continue;
+            };
+            if a != b {
+                let (name, subnet) = (name(a, b, names), subnet.cloned());
+                found.push(Pair { edge, ends: pair, names: [a, b], name, subnet });
+            }
+        }
+    }
+    found
+}
+
+/// A free name for an edge.
+fn name(a: &str, b: &str, names: &mut HashSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{a}-{b}-{number}"));
+    let mut all = std::iter::once(format!("{a}-{b}")).chain(numbered);
+    let free = all.find(|name| !names.contains(name)).unwrap_or_default();
+    names.insert(free.clone());
+    free
+}
