@@ -16,6 +16,28 @@ const COMPLETE: u8 = 0x12;
 /// Flag of a chunk that requests an acknowledgement.
 const ASKS: u8 = 0x80;
 
+/// Flag of an acknowledgement's attempt that the receiver held it.
+const HELD: u8 = 0x80;
+
+/// What triggered an acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Echo {
+    /// The attempt that has arrived.
+    pub attempt: u8,
+    /// Whether the receiver held the acknowledgement, so that it tells nothing of the path's round trip.
+    pub held: bool,
+}
+
+impl Echo {
+    fn encode(self) -> u8 {
+        self.attempt.min(LAST_ATTEMPT) | if self.held { HELD } else { 0 }
+    }
+
+    fn decode(byte: u8) -> Self {
+        Self { attempt: (byte & !HELD).min(LAST_ATTEMPT), held: byte & HELD != 0 }
+    }
+}
+
 /// Bytes of a message in [`Datagram::Complete`].
 pub const COMPLETE_LEN: usize = 8;
 
@@ -29,8 +51,8 @@ pub fn is_frame(first: u8) -> bool {
 pub struct Complete {
     /// The message.
     pub message: u64,
-    /// The attempt that triggered the acknowledgement.
-    pub echo: u8,
+    /// What triggered the acknowledgement.
+    pub echo: Echo,
 }
 
 /// A datagram. The low nibble of the kind is 0 to 2, its high nibble (without the flag) the
@@ -58,8 +80,8 @@ pub enum Datagram {
     Acknowledge {
         /// The message.
         message: u64,
-        /// The attempt that triggered it.
-        echo: u8,
+        /// What triggered it.
+        echo: Echo,
         /// The bits.
         received_chunks: Vec<u8>,
     },
@@ -95,7 +117,7 @@ impl Datagram {
             }
             Self::Acknowledge { message, echo, received_chunks } => {
                 let mut bytes = vec![ACKNOWLEDGE];
-                bytes.push(*echo.min(&LAST_ATTEMPT));
+                bytes.push(echo.encode());
                 bytes.extend_from_slice(&number(*message));
                 bytes.extend_from_slice(received_chunks);
                 bytes
@@ -104,7 +126,7 @@ impl Datagram {
                 let mut bytes = Vec::with_capacity(1 + COMPLETE_LEN * messages.len());
                 bytes.push(COMPLETE);
                 for Complete { message, echo } in messages {
-                    bytes.push(*echo.min(&LAST_ATTEMPT));
+                    bytes.push(echo.encode());
                     bytes.extend_from_slice(&number(*message));
                 }
                 bytes
@@ -126,7 +148,7 @@ impl Datagram {
             let (messages, []) = rest.as_chunks::<COMPLETE_LEN>() else { return None };
             let of = |bytes: &[u8; COMPLETE_LEN]| {
                 let (echo, message, _) = head(bytes)?;
-                Some(Complete { message, echo: echo.min(LAST_ATTEMPT) })
+                Some(Complete { message, echo: Echo::decode(echo) })
             };
             let messages: Vec<Complete> = messages.iter().filter_map(of).collect();
             return (!messages.is_empty()).then_some(Self::Complete(messages));
@@ -146,7 +168,7 @@ impl Datagram {
                 })
             }
             ACKNOWLEDGE if kind & ASKS == 0 && rest.len() <= MAX_CHUNKS / 8 => {
-                let echo = attempts.min(LAST_ATTEMPT);
+                let echo = Echo::decode(attempts);
                 Some(Self::Acknowledge { message, echo, received_chunks: rest.to_vec() })
             }
             _ => None,

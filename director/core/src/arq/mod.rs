@@ -14,7 +14,9 @@ mod sending;
 mod settings;
 mod timeout;
 
-pub use frame::{COMPLETE_LEN, Complete, Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS, is_frame};
+pub use frame::{
+    COMPLETE_LEN, Complete, Datagram, Echo, HEADER, LAST_ATTEMPT, MAX_CHUNKS, is_frame,
+};
 pub use receiver::{ArqReceiver, Receipt, Received};
 pub use sender::ArqSender;
 pub use settings::{AckReport, ArqSettings, Outcome, Refused, Request};
@@ -25,6 +27,8 @@ mod tests {
     use crate::{Instant, Span};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    const FIRST: Echo = Echo { attempt: 0, held: false };
 
     /// Result of a transfer: arrival time of the last message, frames in both directions.
     struct Sent {
@@ -189,6 +193,28 @@ mod tests {
         assert_eq!((twice.round_trip, twice.response), (None, None));
     }
 
+    /// What failed before: a sender whose acknowledgements were held repeated each message for ever,
+    /// because only messages that were sent once gave a sample.
+    #[test]
+    fn an_acknowledgement_that_was_held_moves_the_timeout_only() {
+        let mut sender = ArqSender::new(SMALL);
+        sender.send(1, vec![0; 50], None).unwrap();
+        let mut now = Instant::START;
+        let mut asked_at = Vec::new();
+        while asked_at.len() < 2 {
+            let (datagram, wake) = sender.poll(now);
+            match datagram {
+                Some(_) => asked_at.push(now),
+                None => now = wake.unwrap(),
+            }
+        }
+        let echo = Echo { attempt: 1, held: true };
+        let at = asked_at[1] + Span::from_ms(900);
+        let messages = vec![Complete { message: 1, echo }];
+        let report = sender.handle_ack(&Datagram::Complete(messages).encode(), at);
+        assert_eq!((report.round_trip, report.response), (None, Some(Span::from_ms(900))));
+    }
+
     /// The RTT is longer than assumed: each message is retransmitted before its answer can
     /// arrive, but the answer names the attempt. The spurious retransmissions do not count as lost.
     #[test]
@@ -206,7 +232,8 @@ mod tests {
                     *frames.last_mut().unwrap() += u32::from(datagram.is_some());
                     now = next.unwrap_or(Instant::NEVER);
                 }
-                let report = sender.acknowledged(message, (0, &[1]), begin + Span::from_ms(150));
+                let report =
+                    sender.acknowledged(message, (FIRST, &[1]), begin + Span::from_ms(150));
                 assert_eq!((report.received, report.lost), (1, 0));
                 report.round_trip
             })
@@ -244,10 +271,10 @@ mod tests {
         receiver.receive(&first);
         // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
-        sender.acknowledged(1, (0, &[0xff; 32]), Instant::from_ns(10));
+        sender.acknowledged(1, (FIRST, &[0xff; 32]), Instant::from_ns(10));
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it is reported as delivered");
-        sender.acknowledged(1, (200, &[0; 3]), Instant::from_ns(10));
-        sender.acknowledged(99, (0, &[0xff]), Instant::from_ns(10));
+        sender.acknowledged(1, (Echo { attempt: 200, held: false }, &[0; 3]), Instant::from_ns(10));
+        sender.acknowledged(99, (FIRST, &[0xff]), Instant::from_ns(10));
         assert!(sender.is_idle());
         let chunk = |index, last| {
             let data = vec![index; 3];
@@ -268,6 +295,7 @@ mod tests {
             let index = index.min(last);
             let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data: data.clone() };
             prop_assert_eq!(Datagram::decode(&chunk.encode()), Some(chunk));
+            let echo = Echo { attempt: echo, held: asks };
             let received_chunks = data[..data.len().min(32)].to_vec();
             let reply = Datagram::Acknowledge { message, echo, received_chunks };
             prop_assert_eq!(Datagram::decode(&reply.encode()), Some(reply));

@@ -1,6 +1,6 @@
 //! The receiver of `udp-arq`, from one sender.
 
-use super::frame::{Complete, Datagram};
+use super::frame::{Complete, Datagram, Echo};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::window::{self, Window};
@@ -20,8 +20,8 @@ pub struct Received {
 pub struct Receipt {
     /// The message.
     pub message: u64,
-    /// The attempt that triggered it.
-    pub echo: u8,
+    /// What triggered it.
+    pub echo: Echo,
     /// The chunks that it has, one bit per chunk, lowest first; `None` if it has all.
     pub received_chunks: Option<Vec<u8>>,
 }
@@ -79,14 +79,15 @@ impl ArqReceiver {
         else {
             return Received::default();
         };
+        let echo = Echo { attempt, held: false };
         if self.window.has(message) {
             // A duplicate: the sender has missed the acknowledgement.
-            let again = Receipt { message, echo: attempt, received_chunks: None };
+            let again = Receipt { message, echo, received_chunks: None };
             return Received { message: None, reply: asks.then_some(again) };
         }
         if last == 0 && !self.open.contains_key(&message) {
             self.window.insert(message);
-            let reply = Some(Receipt { message, echo: attempt, received_chunks: None });
+            let reply = Some(Receipt { message, echo, received_chunks: None });
             return Received { message: Some((message, data)), reply };
         }
         if !self.open.contains_key(&message) && self.open.len() >= MAX_OPEN {
@@ -102,10 +103,10 @@ impl ArqReceiver {
         let whole = receiving.chunks.len() > usize::from(last);
         if !whole {
             let received_chunks = Some(bitmap(receiving.chunks.keys().copied()));
-            let reply = Receipt { message, echo: attempt, received_chunks };
+            let reply = Receipt { message, echo, received_chunks };
             return Received { message: None, reply: asks.then_some(reply) };
         }
-        let reply = Some(Receipt { message, echo: attempt, received_chunks: None });
+        let reply = Some(Receipt { message, echo, received_chunks: None });
         let chunks = self.open.remove(&message).map(|receiving| receiving.chunks);
         self.window.insert(message);
         let chunks: Vec<Vec<u8>> = chunks.unwrap_or_default().into_values().collect();

@@ -1,6 +1,6 @@
 //! The sender of `udp-arq`, to one receiver.
 
-use super::frame::{Complete, Datagram, HEADER, LAST_ATTEMPT};
+use super::frame::{Complete, Datagram, Echo, HEADER, LAST_ATTEMPT};
 use super::sending::{Attempt, Delivered, Sending};
 use super::settings::{AckReport, ArqSettings, Outcome, Refused, Request};
 use super::timeout::{MAX_DOUBLED, Responses};
@@ -254,12 +254,12 @@ impl ArqSender {
         }
     }
 
-    /// Handles the chunk bitmap of a receiver, triggered by attempt `echo`; ignores messages
-    /// that are not in flight.
+    /// Handles the chunk bitmap of a receiver and what triggered it; ignores messages that are not in
+    /// flight.
     pub fn acknowledged(
         &mut self,
         message: u64,
-        (echo, received_chunks): (u8, &[u8]),
+        (echo, received_chunks): (Echo, &[u8]),
         now: Instant,
     ) -> AckReport {
         let bit = |index: u8| {
@@ -278,7 +278,7 @@ impl ArqSender {
     fn update(
         &mut self,
         message: u64,
-        echo: u8,
+        Echo { attempt: echo, held }: Echo,
         has: impl Fn(u8) -> bool,
         now: Instant,
     ) -> Option<AckReport> {
@@ -286,8 +286,8 @@ impl ArqSender {
         // Check all chunks, not only the missing ones: a restarted receiver has none.
         sending.missing = (0..=sending.last).filter(|index| !has(*index)).collect();
         let mut acknowledged = None;
-        let round_trip = sending.round_trip(echo, now);
         let response = sending.response(echo, now);
+        let round_trip = sending.round_trip(echo, now).filter(|_| !held);
         let mut report = AckReport { round_trip, response, ..AckReport::default() };
         if sending.train.is_empty() {
             let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));

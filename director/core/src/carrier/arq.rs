@@ -4,8 +4,8 @@ use super::interface::{ALL, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
 use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{
-    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Complete, Datagram,
-    LAST_ATTEMPT, Outcome, Receipt, Request,
+    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Complete, Datagram, Echo,
+    Outcome, Receipt, Request,
 };
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
@@ -156,9 +156,9 @@ impl Arq {
         Some(ack)
     }
 
-    /// The attempt that an acknowledgement names at `now`.
-    fn echo(ack: &Receipt, late_at: Instant, now: Instant) -> u8 {
-        if now > late_at { LAST_ATTEMPT } else { ack.echo }
+    /// What an acknowledgement says at `now` about what triggered it.
+    fn echo(ack: &Receipt, late_at: Instant, now: Instant) -> Echo {
+        Echo { held: now > late_at, ..ack.echo }
     }
 
     /// The next acknowledgement, if it is time. Those of other whole messages go with it.
