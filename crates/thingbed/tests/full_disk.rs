@@ -188,8 +188,11 @@ fn a_nodes_program_that_uses_up_the_quota_costs_its_output_and_no_figure() {
         return;
     }
     let bed = Bed::new();
-    let group = "run: [sh, -c, \"while :; do head -c 1000000 /dev/zero; done\"]";
-    bed.write("e.yaml", &experiment(group, "sleep 100"));
+    // From the twentieth frame on, during the measurement: a disk that is full before is an error.
+    let packets = "grep eth0 /proc/net/dev | tr -s ' :' ' ' | cut -d' ' -f4";
+    let begun = format!("until [ $({packets}) -gt 20 ]; do sleep 0.1; done");
+    let group = format!("run: [sh, -c, \"{begun}; while :; do head -c 1000000 /dev/zero; done\"]");
+    bed.write("e.yaml", &experiment(&group, "sleep 100"));
     let line = "\"$THINGBED\" run e.yaml --capture --out \"$DISK\" 2>&1";
     let (text, copy) = on(&bed, &QUOTA.replace("SIZE", "24M"), line);
     text.ran(&["parts lost to a full disk"]);
