@@ -24,7 +24,9 @@ def built() -> Path | None:
     named = os.environ.get("DIRECTOR_LIBRARY")
     if named:
         return Path(named)
-    folders = [ROOT / "target" / name for name in ("debug", "release")]
+    # In `deps` if cargo has built it for tests.
+    names = ("debug", "debug/deps", "release")
+    folders = [ROOT / "target" / name for name in names]
     found = [path for folder in folders for path in folder.glob("libdirector_c.so")]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
