@@ -110,12 +110,10 @@ impl Environment for Bed<'_> {
         self.lab.out_of_memory(node)
     }
 
-    /// Also removes its links, because its kernel would go on answering.
     fn release(&mut self, node: usize, jobs: &[Job]) -> Result<(), Error> {
-        let mut inventory = self.inventory.lock();
-        inventory.gone.insert(node);
-        let remote = self.engine.remote();
-        inventory.places(node).into_iter().for_each(|place| remote.detach(place));
+        let shared = self.inventory.clone();
+        let mut inventory = shared.lock();
+        self.remove_links(&mut inventory, node);
         Ok(publish_names(&inventory.plan, &mut self.lab, jobs)?)
     }
 

@@ -84,7 +84,7 @@ pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     expect(long_enough, &what, format!("{least} ms at least"), &ping.text)
 }
 
-/// A destroyed node does not answer, once the kernel has removed its interfaces.
+/// A destroyed node does not answer.
 pub fn silence(session: &Session<'_>, model: &Model, gone: usize) -> Outcome {
     let with = |link: &super::model::Link| {
         let near = model.alive().find(|(_, node)| {
@@ -94,11 +94,10 @@ pub fn silence(session: &Session<'_>, model: &Model, gone: usize) -> Outcome {
     };
     let all = model.nodes[gone].links.iter().filter_map(with);
     for (node, network, address) in all {
+        let words = ["-c2", "-W1"];
+        let ping = inside::ping(session, node, (network, &address), &words);
         let what = format!("ping {} to {}, destroyed", node.name, model.nodes[gone].name);
-        eventually(|| {
-            let ping = inside::ping(session, node, (network, &address), &["-c2", "-W1"]);
-            expect(ping.received == 0, &what, "no answer", ping.text)
-        })?;
+        expect(ping.received == 0, what, "no answer", ping.text)?;
     }
     Ok(())
 }

@@ -33,18 +33,10 @@ impl Bed<'_> {
                     self.shown(&inventory, &nodes, jobs)
                 }),
             },
-            Request::Destroy { nodes } => inventory.find(&nodes).map(|nodes| {
-                for node in nodes {
-                    // Marked as requested, so that their ends are no failures of the run.
-                    jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
-                        job.asked_to_end = true;
-                    });
-                    self.lab.nodes_mut()[node].destroy();
-                    faults.forget(node);
-                    inventory.gone.insert(node);
-                }
-                Reply::Done {}
-            }),
+            Request::Destroy { nodes } => inventory
+                .find(&nodes)
+                .and_then(|nodes| self.destroy(&nodes, &mut inventory, jobs, faults))
+                .map(|()| Reply::Done {}),
             Request::Clone { node, count } => self
                 .add_clones(&mut inventory, &node, count, jobs)
                 .and_then(|names| self.shown(&inventory, &names, jobs)),
@@ -59,6 +51,36 @@ impl Bed<'_> {
             | Request::Capture { .. } => Err("this request is not for nodes".to_owned()),
         };
         done.unwrap_or_else(Reply::Refused)
+    }
+
+    /// Removes nodes and their programs; they are silent when it returns.
+    fn destroy(
+        &mut self,
+        nodes: &[usize],
+        inventory: &mut Inventory,
+        jobs: &mut [Job],
+        faults: &mut Faults,
+    ) -> Result<(), String> {
+        for node in nodes {
+            // Marked as requested, so that their ends are no failures of the run.
+            jobs.iter_mut().filter(|job| job.node == *node).for_each(|job| {
+                job.asked_to_end = true;
+            });
+            self.lab.nodes_mut()[*node].destroy();
+            faults.forget(*node);
+            self.remove_links(inventory, *node);
+        }
+        // It answers after that.
+        let states = self.engine.remote().states();
+        states.map(drop).ok_or_else(|| "the forwarding thread does not answer".to_owned())
+    }
+
+    /// Removes the links of a node that is gone, once: its kernel would go on answering.
+    pub(in crate::bed) fn remove_links(&self, inventory: &mut Inventory, node: usize) {
+        if inventory.gone.insert(node) {
+            let remote = self.engine.remote();
+            inventory.places(node).into_iter().for_each(|place| remote.detach(place));
+        }
     }
 
     fn lab_shown(&self, inventory: &Inventory) -> LabShown {

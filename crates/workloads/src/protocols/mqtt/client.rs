@@ -421,19 +421,22 @@ mod tests {
         .unwrap()
     }
 
+    fn run_until_done(spec: &MqttSpec) {
+        std::thread::scope(|scope| {
+            let mut client = Running::with(scope, move |control| run(spec, control));
+            client.wait_for("ready");
+            client.send(&Command::Start { at_ns: clock::now_ns() });
+            client.wait_for("done");
+            client.stop();
+        });
+    }
+
     #[test]
     fn messages_are_acknowledged_with_qos_and_received_once() {
         for qos in 0..=2 {
             let folder = tempfile::tempdir().unwrap();
             let spec = spec(folder.path(), broker::start(Manners::Good), qos);
-            std::thread::scope(|scope| {
-                let spec = &spec;
-                let mut client = Running::with(scope, move |control| run(spec, control));
-                client.wait_for("ready");
-                client.send(&Command::Start { at_ns: clock::now_ns() });
-                client.wait_for("done");
-                client.stop();
-            });
+            run_until_done(&spec);
             let all: Vec<MessageEvent<'_, ClientEvent>> = events(&spec.events);
             assert_eq!(all[0].event, ClientEvent::Connected);
             assert!(all.iter().all(|event| event.peer == "broker" && event.bytes == 11));
@@ -456,14 +459,7 @@ mod tests {
         for manners in [Manners::Babbles, Manners::Renumbers] {
             let folder = tempfile::tempdir().unwrap();
             let spec = spec(folder.path(), broker::start(manners), 0);
-            std::thread::scope(|scope| {
-                let spec = &spec;
-                let mut client = Running::with(scope, move |control| run(spec, control));
-                client.wait_for("ready");
-                client.send(&Command::Start { at_ns: clock::now_ns() });
-                client.wait_for("done");
-                client.stop();
-            });
+            run_until_done(&spec);
             let all: Vec<MessageEvent<'_, ClientEvent>> = events(&spec.events);
             let kinds = [ClientEvent::Received, ClientEvent::Duplicate];
             let of = all.iter().filter(|event| kinds.contains(&event.event));
