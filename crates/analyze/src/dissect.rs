@@ -7,6 +7,7 @@ use crate::ip::{Ip, headers};
 use crate::link::{ETHERNET, Network, network};
 use crate::lowpan::{self, Lowpan, Packet};
 use crate::names;
+use crate::reassembly::Part;
 use crate::unread::Unread;
 
 /// A dissected packet. Lengths are those on the wire, in bytes, even if the capture is
@@ -25,6 +26,58 @@ pub(crate) struct Parts<'a> {
     /// The offset of the IP packet in the captured bytes.
     pub start: usize,
     pub what: What,
+    /// What a frame has of a datagram in fragments, if all of it was captured.
+    pub part: Option<Part<'a>>,
+    /// How the transport of such a datagram begins, if this is its first fragment.
+    pub head: Option<Head>,
+}
+
+impl Default for Parts<'_> {
+    /// Nothing; `what` is a placeholder.
+    fn default() -> Self {
+        Self {
+            link: 0,
+            network: 0,
+            transport: 0,
+            carried: 0,
+            data: &[],
+            macs: None,
+            addresses: None,
+            start: 0,
+            what: What::Arp,
+            part: None,
+            head: None,
+        }
+    }
+}
+
+/// How the transport of a datagram in fragments begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    /// Length of the uncompressed headers in front of it, in B.
+    headers: usize,
+    transport: Transport,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Transport {
+    /// A compressed header of UDP, with these ports.
+    CompressedUdp([u16; 2]),
+    /// A plain header of this protocol.
+    Plain(u8),
+}
+
+impl Head {
+    /// The transport, and the place of its payload, of the datagram `data`; none if its headers are
+    /// longer than it is.
+    pub fn transport(&self, data: &[u8]) -> Option<(What, usize)> {
+        let rest = data.get(self.headers..)?;
+        let (header, what) = match self.transport {
+            Transport::CompressedUdp(ports) => (UDP_HEADER, What::Udp(ports)),
+            Transport::Plain(protocol) => transport(protocol, rest, rest.len()),
+        };
+        (header <= rest.len()).then_some((what, self.headers + header))
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -75,24 +128,15 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 const PGM: u8 = 113;
+/// Length of a UDP header (RFC 768), in B.
+const UDP_HEADER: usize = 8;
 /// Length of PGM's common header (RFC 3208, section 8).
 const PGM_HEADER: usize = 16;
 
 /// Dissects a packet of link type `link`. `data` is its captured part, `length` its length
 /// on the wire, in bytes.
 pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
-    let mut parts = Parts {
-        link: length,
-        network: 0,
-        transport: 0,
-        carried: 0,
-        data: &[],
-        macs: None,
-        addresses: None,
-        start: 0,
-        // A placeholder, which is replaced below for every packet.
-        what: What::Arp,
-    };
+    let mut parts = Parts { link: length, ..Parts::default() };
     // Other link types have no pair of addresses here: each of their packets counts as captured for
     // the first time (`paths`).
     if let (ETHERNET, Some(to), Some(from)) = (link, mac(data, 0), mac(data, 6)) {
@@ -122,7 +166,7 @@ impl<'a> Parts<'a> {
         let rest = data.get(start..).unwrap_or_default();
         let length = self.link as usize;
         match headers(rest, length.saturating_sub(start)) {
-            Ok(ip) => self.packet(rest, start, &Packet { ip, udp: None }),
+            Ok(ip) => self.packet(rest, start, &Packet::uncompressed(ip)),
             Err(unread) => What::Unread(unread),
         }
     }
@@ -137,11 +181,15 @@ impl<'a> Parts<'a> {
         let rest = &data[frame.start..data.len().min(frame.end)];
         match lowpan::payload(rest, frame.end - frame.start, &frame) {
             Ok(Lowpan::Packet(at, packet)) => self.packet(&rest[at..], frame.start + at, &packet),
-            Ok(Lowpan::LaterFragment) => {
-                // Its dispatch, size, tag and offset (RFC 4944, section 5.3) are the link's.
-                let header = frame.start + 5;
-                self.carried = frame.end.saturating_sub(header) as u32;
+            Ok(Lowpan::LaterFragment(at, header)) => {
+                // The headers up to its own are the link's.
+                let above = (frame.end - frame.start).saturating_sub(at);
+                self.carried = above as u32;
                 self.link -= self.carried;
+                let data = rest.get(at..).unwrap_or_default();
+                let (datagram, offset) = (header.datagram, header.offset);
+                let part = Part { datagram, offset, data, is_first: false };
+                self.part = (data.len() == above).then_some(part);
                 What::LaterFragment(None)
             }
             Ok(Lowpan::Foreign) => What::Other("IEEE 802.15.4 data, not 6LoWPAN"),
@@ -168,6 +216,25 @@ impl<'a> Parts<'a> {
         };
         // A header cannot be longer than what IP carries.
         let header = header.min(above);
+        if let Some(fragment) = packet.fragment
+            && rest.len() == above
+        {
+            let headers = packet.original;
+            let (transport, skipped) = match (packet.udp, protocol) {
+                (Some((_, ports)), _) => (Some(Transport::CompressedUdp(ports)), UDP_HEADER),
+                (None, protocol) => (protocol.ok().map(Transport::Plain), 0),
+            };
+            // Of other transports, a part has all that is needed.
+            let is_deferred = matches!(what, What::Udp(_) | What::Tcp(_));
+            self.head =
+                transport.filter(|_| is_deferred).map(|transport| Head { headers, transport });
+            let data = match packet.udp {
+                Some(_) => rest.get(header..).unwrap_or_default(),
+                None => rest,
+            };
+            let (datagram, offset) = (fragment.datagram, headers + skipped);
+            self.part = Some(Part { datagram, offset, data, is_first: true });
+        }
         self.transport = header as u32;
         self.carried = (above - header) as u32;
         self.data = rest.get(header..).unwrap_or_default();

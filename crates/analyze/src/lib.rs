@@ -28,6 +28,7 @@ mod options;
 mod parser;
 mod paths;
 mod reader;
+mod reassembly;
 mod sequence;
 mod stream;
 mod survey;

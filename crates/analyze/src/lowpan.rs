@@ -9,7 +9,8 @@ use crate::unread::Unread;
 pub(crate) enum Lowpan {
     /// The offset of the IPv6 header, compressed or not, in the frame's payload.
     Packet(usize, Packet),
-    LaterFragment,
+    /// The offset behind the fragment header.
+    LaterFragment(usize, FragmentHeader),
     /// A payload of another protocol than 6LoWPAN, such as Zigbee.
     Foreign,
 }
@@ -21,11 +22,36 @@ pub(crate) struct Packet {
     pub ip: Ip,
     /// Of a compressed UDP header: its length in B, and the ports.
     pub udp: Option<(usize, [u16; 2])>,
+    /// Length of the headers in `ip` before they were compressed, in B.
+    pub original: usize,
+    /// The header of the fragment that the packet begins, if it is one.
+    pub fragment: Option<FragmentHeader>,
+}
+
+/// The header of a fragment (RFC 4944, section 5.3), and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FragmentHeader {
+    /// What identifies its datagram, with the capture point.
+    pub datagram: DatagramId,
+    /// Place in the uncompressed datagram, in B.
+    pub offset: usize,
+}
+
+/// Fragments of one datagram have these in common (RFC 4944, section 5.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DatagramId {
+    /// Interface identifiers of sender and receiver, of a mesh header if there is one.
+    pub ends: Ends,
+    /// Length of the uncompressed datagram, in B: up to 2,047.
+    pub size: u16,
+    pub tag: u16,
 }
 
 /// The maximum number of headers before an IP header: bounds the work for a hostile frame.
 const HEADERS: usize = 8;
 
+/// Length of an IPv6 header, in B.
+const IPV6_HEADER: usize = 40;
 /// IANA's protocol numbers.
 const UDP: u8 = 17;
 const IPV6: u8 = 41;
@@ -39,19 +65,21 @@ pub(crate) fn payload(data: &[u8], wire: usize, frame: &Data) -> Result<Lowpan, 
     let mut at = 0;
     let identifiers = |stations: [Station; 2]| stations.map(Station::interface_identifier);
     let mut ends = identifiers([frame.source, frame.destination]);
+    let mut fragment = None;
     for _ in 0..HEADERS {
         let dispatch = *data.get(at).ok_or(Unread::Cut)?;
         match dispatch {
             0x41 => {
                 let rest = &data[at + 1..];
                 let ip = ip::headers(rest, wire.saturating_sub(at + 1))?;
-                return Ok(Lowpan::Packet(at + 1, Packet { ip, udp: None }));
+                let packet = Packet { fragment, ..Packet::uncompressed(ip) };
+                return Ok(Lowpan::Packet(at + 1, packet));
             }
             // A broadcast header with its sequence number (RFC 4944, section 11.1).
             0x50 => at += 2,
             0x60..=0x7f => {
                 let packet = compressed(&data[at..], wire.saturating_sub(at), ends, 0)?;
-                return Ok(Lowpan::Packet(at, packet));
+                return Ok(Lowpan::Packet(at, Packet { fragment, ..packet }));
             }
             0x80..=0xbf => {
                 let stations;
@@ -59,13 +87,33 @@ pub(crate) fn payload(data: &[u8], wire: usize, frame: &Data) -> Result<Lowpan, 
                 ends = identifiers(stations);
             }
             // The first fragment: size and tag of the datagram (RFC 4944, section 5.3).
-            0xc0..=0xc7 => at += 4,
-            0xe0..=0xe7 => return Ok(Lowpan::LaterFragment),
+            0xc0..=0xc7 => {
+                let header;
+                (at, header) = fragment_header(data, at, ends)?;
+                fragment = Some(header);
+            }
+            0xe0..=0xe7 => {
+                let (end, header) = fragment_header(data, at, ends)?;
+                return Ok(Lowpan::LaterFragment(end, header));
+            }
             0x00..=0x3f => return Ok(Lowpan::Foreign),
             _ => return Err(Unread::Dispatch(dispatch)),
         }
     }
     Err(Unread::Damaged)
+}
+
+/// A fragment header (RFC 4944, section 5.3) at `at`, and the offset of its end.
+fn fragment_header(data: &[u8], at: usize, ends: Ends) -> Result<(usize, FragmentHeader), Unread> {
+    let mut bytes = Bytes { data, at };
+    let size = u16::from_be_bytes(bytes.take()?) & 0x7ff;
+    let tag = u16::from_be_bytes(bytes.take()?);
+    // Only later ones have an offset, in units of 8 B.
+    let offset = match data[at] & 0x20 {
+        0 => 0,
+        _ => usize::from(bytes.take::<1>()?[0]) * 8,
+    };
+    Ok((bytes.at, FragmentHeader { datagram: DatagramId { ends, size, tag }, offset }))
 }
 
 /// A mesh addressing header (RFC 4944, section 5.2) at `at`: the offset of its end, and the
@@ -175,18 +223,25 @@ fn compressed(data: &[u8], wire: usize, ends: Ends, depth: usize) -> Result<Pack
     if bytes.at > wire {
         return Err(Unread::Damaged);
     }
-    let mut packet = Packet { ip, udp: None };
+    let mut packet = Packet { original: IPV6_HEADER, ..Packet::uncompressed(ip) };
     packet.follow(data, next, depth)?;
     Ok(packet)
 }
 
 impl Packet {
+    /// A packet whose headers are not compressed.
+    pub(crate) fn uncompressed(ip: Ip) -> Self {
+        Self { ip, udp: None, original: ip.headers, fragment: None }
+    }
+
     /// Follows the headers after the IPv6 header: compressed ones (RFC 6282, section 4) while
     /// `next` is None, then others.
     fn follow(&mut self, data: &[u8], mut next: Option<u8>, depth: usize) -> Result<(), Unread> {
         for _ in 0..HEADERS {
             if let Some(next) = next {
+                let before = self.ip.headers;
                 self.ip.extend(data, next);
+                self.original += self.ip.headers - before;
                 return Ok(());
             }
             let mut bytes = Bytes { data, at: self.ip.headers };
@@ -215,9 +270,11 @@ impl Packet {
                         0x60..=0x7f => compressed(rest, wire, ends, 1)?,
                         _ => return Err(Unread::IpProtocol(IPV6)),
                     };
+                    let outer = self.original;
                     *self = inner;
                     self.ip.headers += start;
                     self.ip.total += start;
+                    self.original += outer;
                     return Ok(());
                 }
                 // Hop-by-hop, routing, destination and mobility headers; not the Fragment header.
@@ -227,6 +284,9 @@ impl Packet {
                     }
                     let [length] = bytes.take()?;
                     self.ip.headers = bytes.at + usize::from(length);
+                    // Padding at its end may be elided: it has whole units of 8 B (RFC 6282, section
+                    // 4.2).
+                    self.original += (2 + usize::from(length)).next_multiple_of(8);
                     if self.ip.headers > self.ip.total {
                         return Err(Unread::Damaged);
                     }
@@ -293,7 +353,12 @@ mod tests {
     fn fragments_and_foreign_payloads() {
         let first = [&[0xc0, 90, 0, 1][..], &SMALLEST].concat();
         assert_eq!(packet(&first).0, 4);
-        assert_eq!(of(&[0xe0, 90, 0, 1, 11, 9, 9], 7), Ok(Lowpan::LaterFragment));
+        let ends = SHORT.map(Station::interface_identifier);
+        let datagram = DatagramId { ends, size: 90, tag: 1 };
+        let header = FragmentHeader { datagram, offset: 88 };
+        assert_eq!(of(&[0xe0, 90, 0, 1, 11, 9, 9], 7), Ok(Lowpan::LaterFragment(5, header)));
+        assert_eq!(packet(&first).1.fragment, Some(FragmentHeader { offset: 0, ..header }));
+        assert_eq!(packet(&first).1.original, 40);
         assert_eq!(of(&[0x08, 0x02], 2), Ok(Lowpan::Foreign));
         for dispatch in [0x42, 0x43, 0xc8, 0xf1] {
             assert_eq!(of(&[dispatch, 0, 0], 3), Err(Unread::Dispatch(dispatch)));

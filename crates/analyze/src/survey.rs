@@ -1,5 +1,6 @@
 //! The pass through a capture, packet by packet.
 
+mod fragments;
 mod outcome;
 mod points;
 
@@ -14,9 +15,11 @@ use crate::messages::Messages;
 use crate::options::{Options, Protocol};
 use crate::paths::{Paths, Sighting};
 use crate::reader::{Direction, Listener, Packet, read};
+use crate::reassembly::Reassembly;
 use crate::sequence::Connection;
 use crate::times::Distribution;
 use crate::unread::Tally;
+use fragments::First;
 use points::Points;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -66,6 +69,9 @@ struct Survey<'a> {
     rtt: Distribution,
     gaps: u64,
     paths: Paths,
+    reassembly: Reassembly<First>,
+    /// Datagrams of 6LoWPAN that lack fragments.
+    unfinished: u64,
     waiting: usize,
     remembered: usize,
     cut: u64,
@@ -113,6 +119,9 @@ impl Listener for Survey<'_> {
         if counts {
             self.layers(&parts, length);
         }
+        if parts.head.is_some() {
+            return self.fragment(&packet, &parts, counts);
+        }
         let (messages, again) = match (&parts.what, parts.addresses) {
             (What::Tcp(tcp), Some(addresses)) => {
                 self.segment(&packet, &parts, tcp, addresses, counts)
@@ -130,6 +139,7 @@ impl Listener for Survey<'_> {
             }
         };
         self.node(&packet, &parts, messages, again);
+        self.fragment(&packet, &parts, counts);
     }
 }
 
@@ -169,6 +179,8 @@ impl<'a> Survey<'a> {
             rtt: Distribution::new(),
             gaps: 0,
             paths: Paths::new(options.within.as_nanos() as u64, options.between.is_some()),
+            reassembly: Reassembly::default(),
+            unfinished: 0,
             waiting: 0,
             remembered: 0,
             cut: 0,

@@ -183,6 +183,29 @@ mod tests {
         );
     }
 
+    /// Datagrams of RIOT 2026.07 (`gcoap`, `native64`, `socket_zep`), as recorded between two nodes: an echo
+    /// request, and the acknowledgement of its reply.
+    #[test]
+    fn frames_that_riot_sent_are_known() {
+        let ethernet_and_ipv6 = "02c6ff00000102c6ff00000286dd60005b1cLLLL1140\
+            fd000001000000000000000000000002fd000001000000000000000000000001455a455aLLLL";
+        let echo = "cf614558 02011a88e001ffed00378a010771d1000000000000000000000000000021 \
+            41d85d2300ffff0200000000000002 7a3b3a0180006242c8ef000057000000eef5";
+        let ack = "417f4558 02011a88e001ffed00378a00690159000000000000000000000000000005 \
+            0200fe49ab";
+        for (length, datagram, air) in [
+            ("0049", echo, AirFrame::Contends(vec![33])),
+            ("002d", ack, AirFrame::Acknowledgement(5)),
+        ] {
+            let text = ethernet_and_ipv6.replace("LLLL", length) + datagram;
+            let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+            let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+            let frame: Vec<u8> = digits.chunks(2).map(byte).collect();
+            assert_eq!(frame.len(), 54 + usize::from_str_radix(length, 16).unwrap(), "{datagram}");
+            assert_eq!(on_air(Carried::Zep, &frame), air);
+        }
+    }
+
     /// Frames are foreign: any prefix, and any byte changed, is one of the three without a panic.
     #[test]
     fn cut_and_changed_frames_are_read_without_a_panic() {

@@ -28,6 +28,9 @@ impl Survey<'_> {
         if let Some(missing) = points.find(|name| self.points.find(name).is_none()) {
             return Err(self.points.lacks(missing));
         }
+        for first in self.reassembly.finish() {
+            self.unfinished(&first, self.end);
+        }
         let mut flows = std::mem::take(&mut self.flows);
         let mut sums = Sums {
             kinds: &mut self.kinds,
@@ -145,6 +148,12 @@ impl Survey<'_> {
                 "{} packets were truncated when captured: messages whose headers were \
                  cut off are not counted",
                 self.cut
+            ));
+        }
+        if self.unfinished > 0 {
+            notes.push(format!(
+                "{} datagrams of 6LoWPAN lack fragments: their messages are not counted",
+                self.unfinished
             ));
         }
         if self.others.tx_packets + self.others.rx_packets > 0 {
