@@ -70,6 +70,13 @@ impl Plan {
                 "`{name}` runs the services of its network, which has only one such node"
             ));
         }
+        if let Some((_, broker)) = self.broker()
+            && (broker.on == *name || broker.devices.contains(name))
+        {
+            return Err(format!(
+                "`{name}` runs the broker or a gateway of `mqtt`, and a clone would have none"
+            ));
+        }
         if original.bridge.is_some() {
             return Err(format!(
                 "`{name}` is a bridge, and a second one would close a loop of bridges"

@@ -81,10 +81,10 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use overrides::Overrides;
 pub use plan::{
-    Backend, Command, FanOut, Interaction, POOL_LIMIT, Plan, PlannedBridge, PlannedCapture,
-    PlannedChange, PlannedChangeKind, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork,
-    PlannedNode, PlannedProfile, PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way,
-    Workload,
+    BROKER_NAME, Backend, BrokerKind, Command, FanOut, Interaction, MQTT_PORT, POOL_LIMIT, Plan,
+    PlannedBridge, PlannedBroker, PlannedCapture, PlannedChange, PlannedChangeKind, PlannedCpu,
+    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile, PlannedRoot,
+    PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

@@ -1,5 +1,6 @@
 //! The plan: an experiment resolved for one run, with all nodes, addresses, links and schedules.
 
+mod broker;
 mod dhcp;
 mod machine;
 mod network;
@@ -8,6 +9,7 @@ mod reception;
 mod route;
 mod way;
 
+pub use self::broker::{BROKER_NAME, BrokerKind, MQTT_PORT, PlannedBroker};
 pub use self::dhcp::POOL_LIMIT;
 pub(crate) use self::dhcp::learned_gateways;
 pub use self::machine::PlannedMachine;
@@ -81,6 +83,19 @@ impl Plan {
     /// Network `name`.
     pub fn network(&self, name: &str) -> Option<&PlannedNetwork> {
         self.networks.iter().find(|network| network.name == name)
+    }
+
+    /// The network with a broker, and its broker. The checks allow one.
+    pub fn broker(&self) -> Option<(&PlannedNetwork, &PlannedBroker)> {
+        self.networks.iter().find_map(|network| Some((network, network.mqtt.as_ref()?)))
+    }
+
+    /// Whether clients of the broker on node `broker` at `port` connect to the gateway of their node
+    /// in place of the broker.
+    pub fn has_local_gateway(&self, broker: &str, port: u16) -> bool {
+        let own = self.broker().map(|(_, own)| own);
+        own.is_some_and(|own| own.broker == BrokerKind::Gateway && own.on == broker)
+            && port == MQTT_PORT
     }
 
     /// How a node reaches a network: by its link to it, or by a route.

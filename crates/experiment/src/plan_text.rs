@@ -4,7 +4,8 @@ use crate::exchange::Exchange;
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
-    Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedNode, Workload,
+    BROKER_NAME, Backend, Interaction, MQTT_PORT, Plan, PlannedChange, PlannedChangeKind,
+    PlannedNode, Workload,
 };
 use crate::plan_links_text::write_links;
 use crate::plan_machine_text::write_programs;
@@ -47,6 +48,13 @@ impl fmt::Display for Plan {
             let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };
             let offload = if network.offload { ", segmentation offload" } else { "" };
             writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}{offload}{by}")?;
+            if let Some(broker) = &network.mqtt {
+                let (kind, on) = (broker.broker, &broker.on);
+                writeln!(f, "  MQTT broker: {kind} on {on}, `{BROKER_NAME}` port {MQTT_PORT}")?;
+                if !broker.devices.is_empty() {
+                    writeln!(f, "  gateways of clients: {}", ends_of(&broker.devices))?;
+                }
+            }
             for nodes in &groups {
                 write_links(f, name, nodes)?;
             }

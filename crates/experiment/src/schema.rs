@@ -12,7 +12,7 @@ use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::MqttPattern;
 use crate::pattern::OutsideModel;
-use crate::plan::{Backend, SourceAddresses};
+use crate::plan::{Backend, BrokerKind, SourceAddresses};
 use crate::program_metric::Stream;
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Word};
@@ -112,6 +112,7 @@ words!(
 );
 words!(
     SourceAddresses,
+    BrokerKind,
     MqttPattern,
     CoapTransport,
     Connection,

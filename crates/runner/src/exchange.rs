@@ -5,8 +5,9 @@ use crate::bed::tls;
 use crate::error::Error;
 use crate::program_specs::Programs;
 use experiment::{Exchange, MqttTls, Pair, Plan, Workload};
-use record::spec::{ExchangeSpec, Side};
+use record::spec::{ExchangeSpec, GATEWAY_PORT, Side};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// The exchanges of a plan with their workload numbers.
@@ -68,6 +69,12 @@ fn job(
         names.iter().filter_map(|name| programs.peer(name, &exchange.network)).collect()
     };
     (spec.peers, spec.brokers) = (all(peers), all(brokers));
+    for broker in &mut spec.brokers {
+        if programs.plan.has_local_gateway(&broker.name, exchange.port) {
+            spec.gateway = Some((broker.address, GATEWAY_PORT).into());
+            broker.address = Ipv4Addr::LOCALHOST.into();
+        }
+    }
     let role = match spec.side {
         Side::Drive => Role::Source,
         Side::Serve => Role::Sink,
@@ -107,6 +114,7 @@ fn spec(
         mtu: programs.mtu(name, &exchange.network)?,
         peers: Vec::new(),
         brokers: Vec::new(),
+        gateway: None,
         workload: programs.number,
         port: exchange.port,
         exchanges: Vec::new(),

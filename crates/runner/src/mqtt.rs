@@ -10,6 +10,7 @@ use record::event::{ClientEvent, MessageEvent};
 use record::spec::MqttSpec;
 use std::collections::HashMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use units::Instant;
 
@@ -40,7 +41,9 @@ pub(crate) fn jobs(programs: Programs<'_>, mqtt: &Mqtt) -> Result<Vec<Job>, Erro
         expected[planned.to].push(message as u64);
     }
     // The certificate is checked against the host name of the connection.
+    let is_local = plan.has_local_gateway(&mqtt.broker, mqtt.port);
     let host = match (&mqtt.tls, programs.way(&mqtt.broker, &mqtt.network)) {
+        _ if is_local => Ipv4Addr::LOCALHOST.to_string(),
         (None, Some(way)) => way.address.to_string(),
         _ => mqtt.broker.clone(),
     };

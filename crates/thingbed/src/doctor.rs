@@ -331,22 +331,23 @@ fn zeromq() -> Finding {
     }
 }
 
-/// Helper programs for `nat`, `dhcp`, `dns` and `address: dhcp`.
+/// Helper programs for `nat`, `dhcp`, `dns`, `mqtt` and `address: dhcp`.
 fn services() -> Finding {
     let what = "network services";
     let needs = [
         ("slirp4netns", "`nat`", "slirp4netns"),
         ("dnsmasq", "`dhcp` and `dns`", "dnsmasq-base"),
         ("busybox", "`address: dhcp`", "busybox-static"),
+        ("mosquitto", "`broker: mosquitto`", "mosquitto"),
     ];
-    // dnsmasq is in /usr/sbin, which may not be in a user's PATH.
+    // dnsmasq and mosquitto are in /usr/sbin, which may not be in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let is_installed = |name: &str| {
         path.split(':').any(|dir| fs::exists(format!("{dir}/{name}")).is_ok_and(|is| is))
     };
     let missing: Vec<_> = needs.into_iter().filter(|(name, ..)| !is_installed(name)).collect();
     if missing.is_empty() {
-        return Finding::good(what, "slirp4netns, dnsmasq and busybox");
+        return Finding::good(what, "slirp4netns, dnsmasq, busybox and mosquitto");
     }
     let join = |texts: Vec<&str>| texts.join(", ");
     Finding::bad(

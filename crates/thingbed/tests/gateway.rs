@@ -184,3 +184,48 @@ duration: 60 s
         bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
     }
 }
+
+/// An experiment with the key `mqtt` of a network: two devices over a path with 20 % loss.
+fn with_broker(broker: &str, subnet: &str, workloads: &str) -> String {
+    format!(
+        "experiment: broker
+clock: virtual
+nodes: {{hub: {{}}, device: {{count: 2}}}}
+networks:
+  field:
+    attach: [hub, device]
+    subnet: {subnet}
+    mqtt: {{broker: {broker}, on: hub}}
+    links: {{device: {{up: {{delay: 20 ms, loss: 20 %}}, down: {{delay: 20 ms, loss: 20 %}}}}}}
+workloads:
+{workloads}
+duration: 5 s
+"
+    )
+}
+
+/// Unmodified programs, MQTT clients and exchanges, which are the same for both brokers.
+const SAME: &str = "
+  - mqtt: {broker: hub, publishers: device-1, subscribers: device-2, pattern: pairs, qos: 1, payload: reading.txt, every: 500 ms}
+  - exchange: {sources: device-2, sinks: device-1, broker: hub, protocol: {mqtt: {qos: 1}}, payload: [10 B], repetitions: 3, every: 1 s}
+  - command:
+      on: hub
+      run: [mosquitto_sub, -h, mqtt-broker, -t, 'r/#', -q, '1', -C, '2', -W, '60', -V, mqttv5]
+      expect: {output: '17 kWh'}
+  - command: {on: device, run: [sh, -c, 'sleep 1; mosquitto_pub -h mqtt-broker -t r/$THINGBED_NODE -q 1 -V mqttv5 -m \"17 kWh\"']}
+";
+
+/// The key `broker` is the only line that differs.
+#[test]
+fn a_network_has_mosquitto_or_gateways_as_its_broker() {
+    let bed = Bed::new();
+    bed.write("reading.txt", "reading 0000000000");
+    for (broker, subnet) in
+        [("gateway", "10.0.0.0/24"), ("gateway", "'fd00::/64'"), ("mosquitto", "10.0.0.0/24")]
+    {
+        bed.write("e.yaml", &with_broker(broker, subnet, SAME));
+        bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+        let summary = common::json(&bed.sweep("broker").join("summary.json"));
+        assert_eq!(summary["messages"]["loss_pct"], 0.0, "{broker}: {summary:#}");
+    }
+}

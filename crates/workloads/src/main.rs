@@ -2,14 +2,14 @@
 
 use record::control::Status;
 use record::spec::{
-    CollectorSpec, ConsoleSpec, DeviceSpec, DhcpSpec, ExchangeSpec, InteractionSpec, LoadSpec,
-    MqttSpec, ProbeSpec, Spec,
+    CollectorSpec, ConsoleSpec, DeviceSpec, DhcpSpec, ExchangeSpec, GatewaySpec, InteractionSpec,
+    LoadSpec, MqttSpec, ProbeSpec, Spec,
 };
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, Error, collect, console, device, dhcp, exchange, interaction, load, mqtt, probe, read,
-    zmq_info,
+    Control, Error, collect, console, device, dhcp, exchange, gateway, interaction, load, mqtt,
+    probe, read, zmq_info,
 };
 
 const USAGE: &str = "usage: \
@@ -21,6 +21,7 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload probe SPEC.json           measure CPU contention
        thingbed-workload collect SPEC.json         collect metrics of a node's programs
        thingbed-workload console SPEC.json         run a machine on a terminal
+       thingbed-workload gateway SPEC.json         run a gateway of MQTT clients
        thingbed-workload dhcp SPEC.json            get an IPv6 address by DHCP
        thingbed-workload zmq-info                  show the version and features of libzmq";
 
@@ -39,7 +40,8 @@ fn main() -> ExitCode {
         [ProbeSpec::PROGRAM, spec] => run(spec, probe),
         [CollectorSpec::PROGRAM, spec] => run(spec, collect),
         [ConsoleSpec::PROGRAM, spec] => run_console(spec),
-        [DhcpSpec::PROGRAM, spec] => run_dhcp(spec),
+        [DhcpSpec::PROGRAM, spec] => run_alone(spec, dhcp),
+        [GatewaySpec::PROGRAM, spec] => run_alone(spec, gateway),
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -81,9 +83,9 @@ fn run_console(spec: &str) -> ExitCode {
     }
 }
 
-/// Gets an address, and ends.
-fn run_dhcp(spec: &str) -> ExitCode {
-    match read(Path::new(spec)).and_then(|spec: DhcpSpec| dhcp(&spec)) {
+/// Runs a program without a control channel.
+fn run_alone<S: Spec>(spec: &str, program: impl FnOnce(&S) -> Result<(), Error>) -> ExitCode {
+    match read(Path::new(spec)).and_then(|spec| program(&spec)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report_failure(&error, None),
     }

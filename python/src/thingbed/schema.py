@@ -14,6 +14,7 @@ __all__ = [
     "BoardCpu",
     "BoardProfile",
     "BoardRadio",
+    "Broker",
     "Capture",
     "CellChannel",
     "Cells",
@@ -135,6 +136,19 @@ class BoardRadio(Part):
     """Rate on air, for links without a configured rate."""
     sleep: str | None = None
     """Additional current while the radio is off. Default: 0 A."""
+
+
+@dataclass(kw_only=True)
+class Broker(Part):
+    """The MQTT broker of a network, which Thingbed starts before all programs of nodes.
+    Programs reach it by the name `mqtt-broker`, at port 1883."""
+
+    broker: Literal["mosquitto", "gateway"] | Axis
+    """`mosquitto`: Mosquitto on the node `on`, to which clients connect by TCP. `gateway`: the
+    director's gateways, one on each node of the network and the hub's on `on`; clients
+    connect to the gateway of their node."""
+    on: Text
+    """The broker's node. Values: a group of one, or a node."""
 
 
 @dataclass(kw_only=True)
@@ -1276,6 +1290,9 @@ class Network(Part):
     """Impairments by group, or by node where a node differs from its group. With a technology
     profile, they override its values; with one of the experiment's own profiles, they are
     not allowed."""
+    mqtt: Broker | None = None
+    """MQTT broker that Thingbed starts, for programs that connect to `mqtt-broker`. Default:
+    none."""
     mtu: Size | None = None
     """MTU: the largest IP packet, without the Ethernet header. Range: 68 B to 65521 B.
     Default: 1500 B."""

@@ -2,6 +2,7 @@
 //! resolved.
 
 mod board;
+mod broker;
 mod capture;
 mod defaults;
 mod edge;
@@ -26,6 +27,7 @@ mod timetable;
 mod workload;
 
 pub(crate) use board::{Board, BoardCpu, BoardProfile, BoardRadio, Cpu, cpus};
+pub(crate) use broker::Broker;
 pub(crate) use capture::Capture;
 pub(crate) use defaults::Defaults;
 pub(crate) use edge::{Edge, EdgeKeys};

@@ -1,5 +1,6 @@
 //! File format: networks and their impairments.
 
+use crate::file::Broker;
 use crate::file::Vlans;
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
@@ -53,6 +54,8 @@ pub(crate) struct Network {
     pub dhcp: Option<At<bool>>,
     /// Whether a DNS server resolves the names of all nodes. Default: false.
     pub dns: Option<At<bool>>,
+    /// MQTT broker that Thingbed starts, for programs that connect to `mqtt-broker`. Default: none.
+    pub mqtt: Option<Broker>,
     /// Source Ethernet addresses that nodes may use. `any`: as on an ordinary switch, which learns
     /// up to 1,024 addresses per node, so that bridges, macvlan and virtual machines inside a node
     /// work; a node cannot use another node's address. `own`: only the interface's own address.
@@ -87,6 +90,7 @@ impl Read for Network {
             nat: fields.optional("nat"),
             dhcp: fields.optional("dhcp"),
             dns: fields.optional("dns"),
+            mqtt: fields.optional("mqtt"),
             source_addresses: fields.optional("source_addresses"),
             vlans: fields.optional("vlans"),
             query_interval: fields.optional("query_interval"),

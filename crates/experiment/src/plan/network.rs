@@ -1,5 +1,6 @@
 //! A planned network and its changes.
 
+use super::PlannedBroker;
 use crate::subnet::Subnet;
 use link::{Channel, Direction, Keys, PairLoss};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct PlannedNetwork {
     /// Interval of multicast group queries; 0 for none.
     #[serde(default = "default_interval", skip_serializing_if = "is_default_interval")]
     pub query_interval: Span,
+    /// MQTT broker, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mqtt: Option<PlannedBroker>,
     /// Losses from node to node on a channel with `pair_losses`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pair_losses: Vec<PairLoss<String>>,

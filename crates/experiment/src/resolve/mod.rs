@@ -4,6 +4,7 @@ mod after;
 mod board;
 mod boundary;
 mod bridges;
+mod broker;
 mod capture;
 mod checks;
 mod context;
@@ -78,11 +79,13 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let duration = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);
-    let (planned_networks, planned) =
+    let (mut planned_networks, planned) =
         (networks.planned(), placement::planned(&nodes, &networks, base, sink));
+    broker::resolve(file, &nodes, &mut planned_networks, &planned, sink);
     let topology = Topology { networks: &planned_networks, nodes: &planned };
     let (workloads, durations) =
         workloads::of(file, &nodes, &networks, topology, duration, base, sink);
+    broker::check_workloads(file, &planned_networks, &workloads, sink);
     vlans::check_workloads(file, &planned, &workloads, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);

@@ -115,6 +115,8 @@ impl<'f> Networks<'f> {
             offload: network.offload,
             source_addresses: network.source_addresses,
             query_interval: network.query_interval,
+            // Resolved after the nodes.
+            mqtt: None,
             timetable: network.timetable.clone(),
             pair_losses: network.pair_losses.clone(),
         });

@@ -4,7 +4,7 @@ use super::{Peer, Spec, TlsFiles};
 use crate::{Connection, ExchangeProtocol, Opcua};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// The side of a program.
@@ -40,6 +40,10 @@ pub struct ExchangeSpec {
     /// The brokers; at most one for a driver.
     #[serde(default)]
     pub brokers: Vec<Peer>,
+    /// UDP address of the hub's gateway, if MQTT goes through gateways in place of a broker: the frames
+    /// of the exchanges are those from and to it.
+    #[serde(default)]
+    pub gateway: Option<SocketAddr>,
     /// Number of the workload; makes its topics unique.
     #[serde(default)]
     pub workload: usize,

@@ -5,6 +5,7 @@ mod collector;
 mod console;
 mod dhcp;
 mod exchange;
+mod gateway;
 mod interaction;
 mod load;
 mod mqtt;
@@ -16,6 +17,7 @@ pub use console::{
 };
 pub use dhcp::DhcpSpec;
 pub use exchange::{ExchangeSpec, Side};
+pub use gateway::{GATEWAY_PORT, GatewaySpec};
 pub use interaction::{InteractionSpec, Role};
 pub use load::{DeviceSpec, LoadSpec, ProbeSpec};
 pub use mqtt::MqttSpec;

@@ -1,5 +1,6 @@
 //! Everything about a bed that is known before it exists.
 
+use super::broker;
 use super::frame_path::SelectedPath;
 use super::host_cpu;
 use super::jobs::{Job, own_programs};
@@ -45,6 +46,7 @@ impl Design {
         // First, because an image names the program of its nodes.
         let roots = Roots::of(plan)?;
         let mut jobs = services::programs(plan, options.workload, programs)?;
+        jobs.extend(broker::programs(plan, options.workload, programs)?);
         jobs.extend(own_programs(
             plan,
             &plan.nodes,

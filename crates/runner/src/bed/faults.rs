@@ -122,6 +122,7 @@ impl Faults {
                 false => start(node, Role::Node, bed, jobs)?,
             },
             Kind::Start => {
+                start_services(node, bed, jobs)?;
                 let own = running(jobs, node).find(|(_, job)| job.role == Role::Node);
                 match own.map(|(_, job)| job.asked_to_end) {
                     // It was stopped just before; it restarts once it has ended.
@@ -183,6 +184,24 @@ fn stop(node: usize, bed: &mut impl Nodes, jobs: &mut [Job]) -> bool {
         }
     }
     runs
+}
+
+/// Starts the services of a node again that a fault has killed, such as its gateway of MQTT.
+fn start_services(node: usize, bed: &mut impl Nodes, jobs: &mut Vec<Job>) -> Result<(), Error> {
+    let own = |job: &&Job| job.node == node && job.role == Role::Service;
+    let is_last = |job: &&Job| {
+        let same = jobs.iter().rfind(|other| own(other) && other.files.err == job.files.err);
+        same.is_some_and(|last| std::ptr::eq(last, *job))
+    };
+    let killed = |job: &&Job| job.is_started && job.asked_to_end && !job.is_alive();
+    let again: Vec<Job> =
+        jobs.iter().filter(own).filter(is_last).filter(killed).map(Job::again).collect();
+    for mut job in again {
+        bed.start(jobs.len(), &job)?;
+        job.is_started = true;
+        jobs.push(job);
+    }
+    Ok(())
 }
 
 /// Starts the node's program of a role again, if it had one. One that has never started still will.

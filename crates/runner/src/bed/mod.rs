@@ -5,6 +5,7 @@
 //! which knows it as an [`environment::Environment`].
 
 mod advertisements;
+mod broker;
 mod control;
 mod counters;
 mod design;

@@ -27,6 +27,7 @@ pub(super) fn neighbours(plan: &Plan) -> Neighbours {
         ends: BTreeSet::new(),
     };
     plan.workloads.iter().for_each(|workload| known.add_workload(workload));
+    known.add_broker();
     // After the workloads, whose ends it needs.
     known.add_routers();
     known.add_small_networks();
@@ -89,6 +90,17 @@ impl<'p> Known<'p> {
         };
         let own = links.iter().find(|link| link.network == network.name);
         own.or_else(|| links.iter().find(is_joined))
+    }
+
+    /// The broker and the nodes that reach it, so that no run has their address resolution.
+    fn add_broker(&mut self) {
+        let Some((network, broker)) = self.plan.broker() else { return };
+        let has_link = |node: &&PlannedNode| {
+            node.name != broker.on && node.links.iter().any(|link| link.network == network.name)
+        };
+        for other in self.plan.nodes.iter().filter(has_link) {
+            self.know(&network.name, &broker.on, &other.name);
+        }
     }
 
     fn add_workload(&mut self, workload: &'p Workload) {

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+const DNSMASQ: &str = "dnsmasq";
 /// Port of DHCPv6 servers (RFC 8415, section 7.2).
 const DHCPV6_PORT: u16 = 547;
 /// The script of the DHCP client, as described in its manual.
@@ -125,15 +126,24 @@ fn dnsmasq(
     let path = dir.join(format!("{name}.conf"));
     fs::write(&path, text).map_err(Error::write(&path))?;
     // It keeps its user and groups in this mode: a user's nodes have no others to change to.
-    let argv = ["dnsmasq", "--no-daemon", "--log-facility=-"];
+    let argv = [DNSMASQ, "--no-daemon", "--log-facility=-"];
     let argv =
         argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
     let files = Files::named(dir, name);
     let mut job = Job::new(node, planned, Role::Service, argv.collect(), dir, files);
-    // It is in a folder that may be missing in a user's PATH.
-    let path = std::env::var("PATH").unwrap_or_default();
-    job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
+    job.env.push(with_servers());
     Ok(job)
+}
+
+/// Whether a program is dnsmasq, which reads its hosts file again on SIGHUP.
+pub(super) fn is_name_server(job: &Job) -> bool {
+    job.argv.first().is_some_and(|program| program == DNSMASQ)
+}
+
+/// PATH with the folders of servers, which may be missing in a user's.
+pub(super) fn with_servers() -> (String, String) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    ("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin"))
 }
 
 /// The dnsmasq configuration: leases, or name resolution from the hosts file.

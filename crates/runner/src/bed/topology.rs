@@ -4,14 +4,14 @@ use crate::bed::neighbours::neighbours;
 use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
-    Backend, Destination, Plan, PlannedBridge, PlannedChangeKind, PlannedLink, PlannedNetwork,
-    PlannedNode, SourceAddresses,
+    BROKER_NAME, Backend, BrokerKind, Destination, Plan, PlannedBridge, PlannedChangeKind,
+    PlannedLink, PlannedNetwork, PlannedNode, SourceAddresses,
 };
 use lab::{Bridge, Interface, Limits, Member, NodeSpec, Route, Setting};
 use link::Direction;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Name of a node's bridge, as `ip link` shows it.
 const BRIDGE: &str = "br0";
@@ -257,7 +257,22 @@ pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
             }
         }
     }
+    if let Some(address) = broker_address(plan, &is_up) {
+        let _ = writeln!(hosts, "{address} {BROKER_NAME}");
+    }
     hosts
+}
+
+/// Where programs find the broker of a network: each at its own gateway, or at the broker's node.
+fn broker_address(plan: &Plan, is_up: impl Fn(usize) -> bool) -> Option<IpAddr> {
+    let (network, broker) = plan.broker()?;
+    if broker.broker == BrokerKind::Gateway {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    let node = plan.nodes.iter().position(|node| node.name == broker.on)?;
+    let links = plan.nodes[node].links.iter();
+    let link = links.into_iter().find(|link| link.network == network.name)?;
+    is_up(node).then_some(link.address)
 }
 
 #[cfg(test)]

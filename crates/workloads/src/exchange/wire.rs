@@ -72,6 +72,9 @@ const IPV6_FRAGMENT: i32 = 44;
 impl FrameFilter {
     /// Filter for the exchanges of a spec.
     pub fn of(spec: &ExchangeSpec) -> Self {
+        if let Some(gateway) = spec.gateway {
+            return Self { hosts: vec![gateway.ip()], port: gateway.port() };
+        }
         let hosts = spec.peers.iter().chain(&spec.brokers).map(|peer| peer.address).collect();
         Self { hosts, port: spec.port }
     }
