@@ -17,7 +17,6 @@ mod reason;
 mod server;
 mod session;
 mod storage;
-mod topic;
 mod wire;
 
 pub use budget::Room;
