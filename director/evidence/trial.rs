@@ -251,7 +251,7 @@ impl Trial {
                     answered = true;
                 }
                 MemberEvent::Joined { .. } => self.join(member as usize, now),
-                MemberEvent::Outcome { .. } => {}
+                MemberEvent::Outcome { .. } | MemberEvent::Published { .. } => {}
             }
         }
         if answered {

@@ -27,7 +27,7 @@ from primitives import (
 )
 
 DATA, ANSWER, ACKNOWLEDGE, ASK, READY, HELLO, PROBE, CANNOT = range(0x21, 0x29)
-WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN = 0x29, 0x2A, 0x2D, 0x2E
+WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN, TOPIC = 0x29, 0x2A, 0x2D, 0x2E, 0x2F
 HUB = 0
 PURPOSES = {
     "message": b"director 2 message",
@@ -203,6 +203,17 @@ def open_data(group: Root, epoch: int, datagram: bytes) -> tuple:
     return number, *take_members(body)
 
 
+def open_topic(group: Root, epoch: int, datagram: bytes) -> tuple:
+    """The number, the receivers, the topic and the message of the hub."""
+    low, number = struct.unpack(">HI", datagram[1:7])
+    if datagram[0] != TOPIC or low != epoch & 0xFFFF:
+        raise ValueError("another kind or epoch")
+    body = group.open("message", epoch, HUB, number | 3 << 62, datagram[7:])
+    members, rest = take_members(body)
+    length = int.from_bytes(rest[:2], "big")
+    return number, members, rest[2 : 2 + length].decode(), rest[2 + length :]
+
+
 def open_probe(group: Root, epoch: int, datagram: bytes) -> tuple:
     """The count and the member of a probe."""
     count = int.from_bytes(datagram[3:7], "big")
@@ -292,6 +303,8 @@ def check_vectors(path: str) -> int:
     for name in ("chosen", "chosen_near"):
         number, members, message = open_data(group, epoch, of(name))
         same(name + "_opened", [number, members, message.hex()])
+    number, members, topic, message = open_topic(group, epoch, of("topic"))
+    same("topic_opened", [number, members, topic, message.hex()])
     same("probe_opened", list(open_probe(group, epoch, of("probe"))))
     for name in ("answer", "acknowledge", "ready", "cannot", "alive"):
         kind, who, number, body = open_member(pair, epoch, of(name))

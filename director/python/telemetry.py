@@ -1,4 +1,4 @@
-"""Five members send readings when they have some, and get an update: `telemetry.py KEY PORT`.
+"""Five members send readings of a topic, and get updates of others: `telemetry.py KEY PORT`.
 
 All are in one program here; on devices, each is a separate program.
 """
@@ -10,12 +10,13 @@ import director
 
 
 async def meter(key: bytes, local: str, hub: str) -> None:
-    """Sends a reading, then answers an update."""
+    """Subscribes to updates, then sends a reading."""
     async with director.Listener(key, local, hub) as own:
-        print(local, await own.publish(b"17 kWh"))
+        await own.subscribe("updates/#")
+        print(local, await own.publish(b"17 kWh", topic="readings/energy"))
         print(local, "the time is", await own.request(b"time?"))
         async for update in own:
-            update.reply(b"updated")
+            print(local, update.topic, update.message)
 
 
 async def main() -> None:
@@ -28,7 +29,7 @@ async def main() -> None:
             reading = await session.receive(30)
             if reading is not None and reading.is_request:
                 reading.reply(b"noon")
-        print(await session.collect(b"an update"))
+        print(await session.publish("updates/price", b"0.21"))
         for task in meters:
             task.cancel()
 

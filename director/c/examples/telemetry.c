@@ -1,21 +1,21 @@
-/* Five members send a reading each, and get an update: telemetry KEY PORT. On devices, each is a
- * separate program; here it is a thread.
+/* Five members subscribe to updates, and send a reading of a topic each: telemetry KEY PORT. On
+ * devices, each is a separate program; here it is a thread.
  *   cc telemetry.c -I director/c/include -L target/release -l director_c -pthread -o telemetry */
 #include <director.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 static char *key, names[6][24];
 #define BYTES(text) (const uint8_t *)(text), strlen(text)
 
 static void *meter(void *name) {
     char why[200] = "";
     director_listener *own = director_listen("{}", BYTES(key), name, names[0], why, sizeof why);
-    int outcome = director_publish(own, BYTES("17 kWh"), 30000, 100, why, sizeof why);
+    director_subscribe(own, "updates/#", why, sizeof why);
+    int outcome = director_publish_to(own, "energy", BYTES("17 kWh"), 30000, 100, why, sizeof why);
     printf("%s: outcome %d %s\n", (char *)name, outcome, why);
-    director_reply(director_next(own, 30000), BYTES("updated"));
+    director_request_free(director_next(own, 30000));
     return own;
 }
 
@@ -34,6 +34,6 @@ int main(int argc, char **argv) {
         printf("a reading of member %u\n", director_incoming_member(reading));
         director_incoming_free(reading);
     }
-    director_collected *all = director_collect(hub, BYTES("an update"), why, sizeof why);
+    director_collected *all = director_publish_topic(hub, "updates/a", BYTES("21"), why, sizeof why);
     return printf("%zu updated %s\n", director_answers(all), hub ? "" : why) < 0;
 }

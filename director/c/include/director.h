@@ -81,6 +81,12 @@ int director_answer(const director_collected *collected, size_t place, uint32_t 
  * if the session is over. */
 int director_explain(const director_session *session, char *text, size_t room);
 
+/* Sends a message of a topic to the members that have subscribed to it, and waits until all have
+ * acknowledged it or the deadline has passed; without any it is over at once. Returns 0 on failure. */
+director_collected *director_publish_topic(const director_session *session, const char *topic,
+                                           const uint8_t *message, size_t length, char *error,
+                                           size_t room);
+
 /* Waits for the next message that a member has sent, at most `patience_ms`. The member learns that the
  * application has it; with a request, when it is answered or freed. Returns 0 on timeout. If several
  * threads wait, each message goes to one of them. 1,024 messages wait at most; further ones are refused. */
@@ -89,6 +95,9 @@ director_incoming *director_receive(const director_session *session, uint64_t pa
 /* The message (valid as long as `incoming`), the member that has sent it, and whether it waits for an
  * answer. */
 const uint8_t *director_incoming_message(const director_incoming *incoming, size_t *length);
+/* The topic of a message that members can subscribe to, terminated by 0 and valid as long as `incoming`;
+ * 0 for other messages. */
+const char *director_incoming_topic(const director_incoming *incoming);
 uint32_t director_incoming_member(const director_incoming *incoming);
 int director_incoming_is_request(const director_incoming *incoming);
 
@@ -124,6 +133,23 @@ director_request *director_next(director_listener *listener, uint64_t patience_m
 
 /* The message; valid as long as `request`. */
 const uint8_t *director_message(const director_request *request, size_t *length);
+
+/* The topic of a message that this member has subscribed to, terminated by 0 and valid as long as
+ * `request`; 0 for other messages. */
+const char *director_topic(const director_request *request);
+
+/* Subscribes to the topics that `filter` selects, with the wildcards of MQTT ("plant/+/temperature",
+ * "plant/#"), and waits for the outcome, one minute at most; director_next gives the messages. The
+ * library repeats the subscription whenever the member joins again. Returns as director_publish. */
+int director_subscribe(director_listener *listener, const char *filter, char *error, size_t room);
+int director_unsubscribe(director_listener *listener, const char *filter, char *error, size_t room);
+
+/* Sends a message of a topic to the hub's application and to the other members that have subscribed to
+ * it. Waits and returns as director_publish: the outcome is that at the hub's application, and the hub
+ * sends the message on when that has taken it. */
+int director_publish_to(director_listener *listener, const char *topic, const uint8_t *message,
+                        size_t length, uint64_t lifetime_ms, uint32_t priority, char *error,
+                        size_t room);
 
 /* Sends a message to the hub's application and waits for its outcome, `lifetime_ms` at most (0: one
  * minute). Messages with a lower `priority` go first; the usual one is 100. Returns a

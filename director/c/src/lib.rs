@@ -9,13 +9,14 @@ mod messages;
 mod objects;
 mod options;
 mod table;
+mod topics;
 
 use director::io::{Preconnection, resolve};
 use director::session::Security;
 use foreign::{give, guarded, read, slice, write};
 use objects::{
     DirectorCollected, DirectorIncoming, DirectorListener, DirectorRequest, DirectorSession,
-    LISTENERS, SESSIONS, Thread,
+    LISTENERS, SESSIONS, Thread, topic_for_c,
 };
 use options::Options;
 use std::ffi::{c_char, c_int};
@@ -264,7 +265,10 @@ pub unsafe extern "C" fn director_next(
         let patience = Duration::from_millis(patience_ms);
         let next = async move { own.lock().await.next().await };
         match listener.thread.wait_within(patience, next).flatten() {
-            Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
+            Some(request) => {
+                let topic = topic_for_c(request.topic.as_deref());
+                Box::into_raw(Box::new(DirectorRequest(request, topic)))
+            }
             None => std::ptr::null_mut(),
         }
     })

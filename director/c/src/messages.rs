@@ -3,8 +3,10 @@
 use crate::foreign::{give, guarded, slice, write};
 use crate::objects::{
     DirectorCollected, DirectorIncoming, DirectorListener, DirectorSession, LISTENERS, SESSIONS,
-    collect,
+    collect, topic_for_c,
 };
+use director::io::Publisher;
+use director::session::SessionError;
 use director::{MessageProperties, Outcome, Span};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
@@ -58,6 +60,19 @@ pub unsafe extern "C" fn director_lacking_member(
     })
 }
 
+/// Lets a member's publisher send something, and waits for the outcome.
+pub(crate) fn outcome<F>(
+    listener: *const DirectorListener,
+    send: impl FnOnce(Publisher) -> F,
+) -> Result<Outcome, String>
+where
+    F: Future<Output = Result<Outcome, SessionError>> + Send + 'static,
+{
+    let listener = LISTENERS.get(listener).ok_or("the listener does not exist")?;
+    let outcome = listener.thread.wait(send(listener.publisher.clone()));
+    outcome.ok_or("the listener is over")?.map_err(|error| error.to_string())
+}
+
 /// Sends a message of a member and waits for its outcome.
 fn send(
     listener: *const DirectorListener,
@@ -65,19 +80,16 @@ fn send(
     is_request: bool,
     properties: MessageProperties,
 ) -> Result<Outcome, String> {
-    let listener = LISTENERS.get(listener).ok_or("the listener does not exist")?;
-    let own = listener.publisher.clone();
-    let outcome = listener.thread.wait(async move {
+    outcome(listener, |own| async move {
         match is_request {
             true => own.request(&message, properties).await,
             false => own.publish(&message, properties).await,
         }
-    });
-    outcome.ok_or("the listener is over")?.map_err(|error| error.to_string())
+    })
 }
 
 /// Lifetime in ms (0: the default) and priority.
-fn properties(lifetime_ms: u64, priority: u32) -> MessageProperties {
+pub(crate) fn properties(lifetime_ms: u64, priority: u32) -> MessageProperties {
     let lifetime = match lifetime_ms {
         0 => MessageProperties::default().lifetime,
         ms => Span::from_ms(ms),
@@ -133,7 +145,7 @@ pub unsafe extern "C" fn director_ask(
 /// # Safety
 /// `answer` is null or has room for `*length` bytes, `length` is null or valid; `error` as for
 /// `write`.
-unsafe fn finish(
+pub(crate) unsafe fn finish(
     made: impl FnOnce() -> Result<Outcome, String>,
     answer: *mut u8,
     length: *mut usize,
@@ -203,7 +215,10 @@ pub unsafe extern "C" fn director_receive(
         let patience = Duration::from_millis(patience_ms);
         let next = async move { inbox.lock().await.next().await };
         match session.thread.wait_within(patience, next).flatten() {
-            Some(incoming) => Box::into_raw(Box::new(DirectorIncoming(incoming))),
+            Some(incoming) => {
+                let topic = topic_for_c(incoming.topic.as_deref());
+                Box::into_raw(Box::new(DirectorIncoming(incoming, topic)))
+            }
             None => std::ptr::null_mut(),
         }
     })

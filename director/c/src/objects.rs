@@ -2,6 +2,8 @@
 
 use crate::table::Table;
 use director::io::{Collected, Inbox, Incoming, Listener, Publisher, Request, Session};
+use director::session::SessionError;
+use std::ffi::CString;
 use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -84,11 +86,19 @@ pub struct DirectorListener {
     pub publisher: Publisher,
 }
 
-/// A received message.
-pub struct DirectorRequest(pub Request);
+/// A received message, and its topic as C reads it.
+pub struct DirectorRequest(pub Request, pub Option<CString>);
 
-/// A message of a member.
-pub struct DirectorIncoming(pub Incoming);
+/// A message of a member, and its topic as C reads it.
+pub struct DirectorIncoming(pub Incoming, pub Option<CString>);
+
+/// A topic for C; one with a zero inside ends there.
+pub fn topic_for_c(topic: Option<&str>) -> Option<CString> {
+    topic.map(|topic| {
+        let text = topic.split('\0').next().unwrap_or_default();
+        CString::new(text).unwrap_or_default()
+    })
+}
 
 /// Sends to all members, or to some, and waits for their answers.
 pub fn collect(
@@ -104,6 +114,13 @@ pub fn collect(
             None => own.collect(&message).await,
         }
     });
+    returned(collected)
+}
+
+/// Responses for C; `None` if the runtime has ended.
+pub fn returned(
+    collected: Option<Result<Collected, SessionError>>,
+) -> Result<*mut DirectorCollected, String> {
     let collected = collected.ok_or("the session is over")?;
     let Collected { answers, lacking } = collected.map_err(|error| error.to_string())?;
     Ok(Box::into_raw(Box::new(DirectorCollected(answers.into_iter().collect(), lacking))))

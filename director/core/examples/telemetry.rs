@@ -1,4 +1,5 @@
-//! Five members send readings when they have some, and get updates. All are in one program here;
+//! Five members send readings of a topic when they have some, and get those of topics that they
+//! have subscribed to. All are in one program here;
 //! on devices, each part is a separate program.
 use director::io::{Preconnection, resolve};
 use director::session::Security;
@@ -16,13 +17,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut updates = session().listen(at(n)?, at(0)?)?;
         let readings = updates.publisher();
         tokio::spawn(async move {
-            let reading = format!("meter {n}: 17 kWh");
-            let sent = readings.publish(reading.as_bytes(), MessageProperties::default());
-            println!("meter {n}: {:?}", sent.await);
+            let _ = readings.subscribe("updates/#").await;
+            let (topic, reading) = (format!("readings/{n}"), format!("meter {n}: 17 kWh"));
+            let usual = MessageProperties::default();
+            println!(
+                "meter {n}: {:?}",
+                readings.publish_to(&topic, reading.as_bytes(), usual).await
+            );
         });
         tokio::spawn(async move {
             while let Some(update) = updates.next().await {
-                update.reply(b"updated");
+                println!("meter {n}: {:?}", update.topic);
             }
         });
     }
@@ -32,6 +37,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let reading = tokio::time::timeout(Duration::from_secs(60), readings.next()).await?;
         println!("{}", String::from_utf8_lossy(&reading.ok_or("over")?.message));
     }
-    println!("{} updated", hub.collect(b"an update").await?.answers.len());
+    println!("{} updated", hub.publish("updates/price", b"0.21").await?.answers.len());
     Ok(())
 }

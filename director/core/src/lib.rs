@@ -55,6 +55,7 @@ mod rng;
 pub mod session;
 mod switch;
 mod targets;
+pub mod topic;
 mod uplink;
 mod window;
 

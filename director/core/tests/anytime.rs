@@ -118,3 +118,36 @@ async fn a_member_behind_a_changing_address_is_the_same_member() {
     assert_eq!(outcome.unwrap(), Outcome::Acknowledged(None));
     assert_eq!(incoming.unwrap().member(), 0);
 }
+
+/// A member's messages of a topic reach the hub's application and the members that have subscribed,
+/// and so do those of the hub.
+#[tokio::test]
+async fn members_subscribe_to_topics() {
+    let (hub, one, other) = (free(), free(), free());
+    let sensor = begin().listen(one, hub).unwrap();
+    let mut display = begin().listen(other, hub).unwrap();
+    let session = begin().initiate(hub, &[one, other]).unwrap();
+    let mut inbox = session.inbox().unwrap();
+    let all = async {
+        let subscribed = display.publisher().subscribe("plant/+/temperature").await;
+        assert_eq!(subscribed.unwrap(), Outcome::Acknowledged(None));
+        let properties = MessageProperties::default();
+        let publisher = sensor.publisher();
+        let published = publisher.publish_to("plant/7/temperature", b"21", properties);
+        let (outcome, taken, shown) = tokio::join!(published, inbox.next(), display.next());
+        assert_eq!(outcome.unwrap(), Outcome::Acknowledged(None));
+        let (taken, shown) = (taken.unwrap(), shown.unwrap());
+        let topic = Some("plant/7/temperature");
+        assert_eq!((taken.topic.as_deref(), &taken.message[..]), (topic, &b"21"[..]));
+        assert_eq!((shown.topic.as_deref(), &shown.message[..]), (topic, &b"21"[..]));
+        shown.reply(b"of no effect");
+        let collected = session.publish("plant/8/temperature", b"22").await.unwrap();
+        assert_eq!(collected.answers.into_keys().collect::<Vec<_>>(), [1]);
+        assert_eq!(display.next().await.unwrap().message, b"22");
+        let nobody = session.publish("other", b"23").await.unwrap();
+        assert!(nobody.answers.is_empty() && nobody.lacking.is_empty());
+        let wrong = publisher.publish_to("plant/#", b"21", properties).await;
+        assert!(matches!(wrong, Err(SessionError::Topic(_))));
+    };
+    tokio::time::timeout(PATIENCE, all).await.unwrap();
+}

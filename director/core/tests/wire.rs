@@ -3,7 +3,9 @@
 
 #![recursion_limit = "256"]
 
-use director::envelope::{Echo, FromMember, Invitation, seal_data, seal_member, seal_probe};
+use director::envelope::{
+    Echo, FromMember, Invitation, seal_data, seal_member, seal_probe, seal_topic,
+};
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
 use director::{ModelId, Models, Span};
@@ -125,6 +127,8 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "chosen_opened": [18, [3, 299], hex(b"0.22 a kWh")],
         "chosen_near": hex(&seal_data(&group, epoch, 19, Some(&[0, 1, 9]), b"0.23 a kWh")),
         "chosen_near_opened": [19, [0, 1, 9], hex(b"0.23 a kWh")],
+        "topic": hex(&seal_topic(&group, epoch, 20, &[3, 299], "prices/a", b"0.24 a kWh")),
+        "topic_opened": [20, [3, 299], "prices/a", hex(b"0.24 a kWh")],
         "probe": hex(&seal_probe(&group, epoch, 3, 299)),
         "probe_opened": [3, 299],
         "answer": of_member(&FromMember::Answer(17, b"17 kWh".to_vec())),

@@ -4,8 +4,8 @@ use crate::message::Message;
 use crate::packet::{Ack, Connect, MAX_PACKET, MQTT_5, Options, Packet, Publish};
 use crate::property::{self, CONTENT, Properties, Property, Value, id};
 use crate::reason;
-use crate::topic;
 use crate::wire::{Malformed, Reader};
+use director::topic;
 use std::sync::Arc;
 
 /// Properties of a message (3.3.2.3), in addition to those of its content.

@@ -18,7 +18,6 @@ mod run;
 mod server;
 mod session;
 mod storage;
-mod topic;
 mod wire;
 
 pub use budget::Room;

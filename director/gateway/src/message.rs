@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         };
         let valid = qos < 3
             && flags < 64
-            && crate::topic::is_topic(&topic)
+            && director::topic::is_topic(&topic)
             && properties.as_deref().is_none_or(crate::property::is_content);
         valid.then_some(Message { topic, payload, qos, retain, properties, until_s, publisher })
     }

@@ -110,7 +110,7 @@ impl<'a> Property<'a> {
             _ => return Err(Malformed::bytes("an unknown property")),
         };
         if let (id::RESPONSE_TOPIC, Value::Text(topic)) = (id, value)
-            && !crate::topic::is_topic(topic)
+            && !director::topic::is_topic(topic)
         {
             return Err(Malformed::protocol("an empty response topic, or one with a wildcard"));
         }

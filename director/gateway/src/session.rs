@@ -4,7 +4,7 @@ use crate::budget::{Held, OVERHEAD, Outflow, Room};
 use crate::message::{Message, Publisher};
 use crate::packet::{Ack, Connect, MQTT_5, Options, Packet, Publish};
 use crate::reason;
-use crate::topic;
+use director::topic;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 

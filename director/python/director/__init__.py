@@ -8,10 +8,13 @@
         async for price in meter:
             price.reply(b"a reading")
 
-Members send messages and requests to the hub's application at any time:
+Members send messages and requests to the hub's application at any time, and messages of topics,
+which the other members get that have subscribed to them:
 
     outcome = await meter.publish(b"a reading")     # Outcome.ACKNOWLEDGED: the application has it
     answer = await meter.request(b"the time?")
+    await meter.subscribe("prices/#")
+    await meter.publish(b"21", topic="plant/7/temperature")
 
     async for reading in session.messages():
         print(reading.member, reading.message)
@@ -26,7 +29,7 @@ import asyncio
 import ctypes
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -105,6 +108,12 @@ def _load() -> ctypes.CDLL:
         ("director_lacking_member", ctypes.c_int, [pointer, size, ctypes.POINTER(number)]),
         ("director_publish", ctypes.c_int, [*sent, text, size]),
         ("director_ask", ctypes.c_int, [*sent, text, sizes, text, size]),
+        ("director_publish_to", ctypes.c_int, [pointer, text, *sent[1:], text, size]),
+        ("director_subscribe", ctypes.c_int, [pointer, text, text, size]),
+        ("director_unsubscribe", ctypes.c_int, [pointer, text, text, size]),
+        ("director_publish_topic", pointer, [pointer, text, text, size, text, size]),
+        ("director_topic", text, [pointer]),
+        ("director_incoming_topic", text, [pointer]),
         ("director_leave", None, [pointer]),
         ("director_come_back", None, [pointer]),
         ("director_revoke", None, [pointer, number]),
@@ -259,6 +268,11 @@ class Session(_Handle):
         """Sends a message to one member; returns its answer, or None if there is none in time."""
         return (await self.collect(message, [member])).answers.get(member)
 
+    async def publish(self, topic: str, message: bytes) -> Collected:
+        """Sends a message of a topic to the members that have subscribed to it; returns who has
+        acknowledged it by the deadline."""
+        return await asyncio.to_thread(self._publish, topic.encode(), message)
+
     async def receive(self, patience: float) -> Incoming | None:
         """The next message that a member has sent, or None after `patience` seconds."""
         incoming = await self._take("director_receive", patience)
@@ -299,6 +313,17 @@ class Session(_Handle):
             collected = c.director_collect_from(
                 self._handle, numbers, len(members), message, len(message), why, _WHY
             )
+        return self._collected(collected, why)
+
+    def _publish(self, topic: bytes, message: bytes) -> Collected:
+        why = ctypes.create_string_buffer(_WHY)
+        collected = _c().director_publish_topic(
+            self._handle, topic, message, len(message), why, _WHY
+        )
+        return self._collected(collected, why)
+
+    def _collected(self, collected: int | None, why: ctypes.Array[ctypes.c_char]) -> Collected:
+        c = _c()
         if not collected:
             raise DirectorError(why.value.decode())
         try:
@@ -338,6 +363,8 @@ class Request:
         length = ctypes.c_size_t()
         data = _c().director_message(request, ctypes.byref(length))
         self.message: bytes = ctypes.string_at(data, length.value)
+        topic = _c().director_topic(request)
+        self.topic: str | None = None if topic is None else topic.decode()
         self._request: int | None = request
 
     def reply(self, answer: bytes) -> None:
@@ -361,6 +388,8 @@ class Incoming:
         data = _c().director_incoming_message(incoming, ctypes.byref(length))
         self.message: bytes = ctypes.string_at(data, length.value)
         self.member: int = _c().director_incoming_member(incoming)
+        topic = _c().director_incoming_topic(incoming)
+        self.topic: str | None = None if topic is None else topic.decode()
         self.is_request: bool = bool(_c().director_incoming_is_request(incoming))
         self._incoming: int | None = incoming
 
@@ -390,11 +419,40 @@ class Listener(_Handle):
         self._senders = ThreadPoolExecutor(64, "director-send")
 
     async def publish(
-        self, message: bytes, lifetime: float = _MINUTE, priority: int = 100
+        self,
+        message: bytes,
+        lifetime: float = _MINUTE,
+        priority: int = 100,
+        topic: str | None = None,
     ) -> Outcome:
         """Sends a message to the hub's application; returns how it ends, after `lifetime`
-        seconds at most. Messages with a lower `priority` go first."""
-        return (await self._send(message, lifetime, priority, None))[0]
+        seconds at most. Messages with a lower `priority` go first. One with a topic goes on to the
+        other members that have subscribed to it, when the hub's application has taken it."""
+        if topic is None:
+            return (await self._send(message, lifetime, priority, None))[0]
+        name, ms = topic.encode(), max(1, int(lifetime * 1e3))
+        return await self._outcome(
+            _c().director_publish_to, name, message, len(message), ms, priority
+        )
+
+    async def subscribe(self, filter: str) -> Outcome:
+        """Subscribes to the topics that a filter selects, with the wildcards of MQTT: `next` and
+        the iterator give their messages. It is repeated whenever the member joins again."""
+        return await self._outcome(_c().director_subscribe, filter.encode())
+
+    async def unsubscribe(self, filter: str) -> Outcome:
+        """Ends a subscription."""
+        return await self._outcome(_c().director_unsubscribe, filter.encode())
+
+    async def _outcome(self, function: Callable[..., int], *arguments: object) -> Outcome:
+        def call() -> Outcome:
+            why = ctypes.create_string_buffer(_WHY)
+            code = function(self._handle, *arguments, why, _WHY)
+            if code == 0:
+                raise DirectorError(why.value.decode())
+            return Outcome(code)
+
+        return await asyncio.get_running_loop().run_in_executor(self._senders, call)
 
     async def request(
         self,

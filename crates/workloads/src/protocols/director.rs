@@ -319,7 +319,7 @@ impl DirectorSink {
             match event {
                 MemberEvent::Joined { .. } => self.joined = true,
                 MemberEvent::Message { number, bytes } => self.messages.push_back((number, bytes)),
-                MemberEvent::Outcome { .. } => {}
+                MemberEvent::Outcome { .. } | MemberEvent::Published { .. } => {}
             }
         }
         Ok(())

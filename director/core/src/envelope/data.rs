@@ -1,6 +1,6 @@
 //! Messages of the hub: to all members of an epoch, or to chosen ones.
 
-use super::{CHOSEN, DATA, members, take, widen_epoch, widen_number};
+use super::{CHOSEN, DATA, TOPIC, members, take, widen_epoch, widen_number};
 use crate::keys::{Party, Root, Scope, Use};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -16,6 +16,8 @@ pub struct Data {
     pub number: MessageId,
     /// The message; `None` if it is for other members.
     pub bytes: Option<Vec<u8>>,
+    /// Its topic, if it has one.
+    pub topic: Option<String>,
 }
 
 /// Seals a message from the hub for an epoch; `chosen` are its receivers, if not all that get the
@@ -28,33 +30,59 @@ pub fn seal_data(
     chosen: Option<&[MemberId]>,
     bytes: &[u8],
 ) -> Vec<u8> {
-    let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
-    let mut sealed = vec![if chosen.is_some() { CHOSEN } else { DATA }];
-    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
-    sealed.extend_from_slice(&(number as u32).to_be_bytes());
     match chosen {
-        None => sealed.extend(keys.seal(number, bytes)),
+        None => seal(DATA, group, epoch, number, bytes),
         Some(members) => {
             let content = [&members::encode(members)[..], bytes].concat();
-            sealed.extend(keys.seal(for_chosen(number), &content));
+            seal(CHOSEN, group, epoch, number, &content)
         }
     }
+}
+
+/// Seals a message of a topic for the members that have subscribed to it.
+pub fn seal_topic(
+    group: &Root,
+    epoch: u32,
+    number: MessageId,
+    members: &[MemberId],
+    topic: &str,
+    bytes: &[u8],
+) -> Vec<u8> {
+    let length = (topic.len() as u16).to_be_bytes();
+    let content = [&members::encode(members)[..], &length, topic.as_bytes(), bytes].concat();
+    seal(TOPIC, group, epoch, number, &content)
+}
+
+fn seal(kind: u8, group: &Root, epoch: u32, number: MessageId, content: &[u8]) -> Vec<u8> {
+    let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
+    let mut sealed = vec![kind];
+    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
+    sealed.extend_from_slice(&(number as u32).to_be_bytes());
+    sealed.extend(keys.seal(seal_number(kind, number), content));
     sealed
 }
 
-/// The seal number of a message to chosen members; it differs from that of the message to all, whose
-/// content would be read in another way.
-fn for_chosen(number: MessageId) -> u64 {
-    1 << 63 | number
+/// The seal number of a message. It differs by kind: the content of another kind would be read in
+/// another way.
+fn seal_number(kind: u8, number: MessageId) -> u64 {
+    match kind {
+        CHOSEN => 1 << 63 | number,
+        TOPIC => 3 << 62 | number,
+        _ => number,
+    }
 }
 
-/// The content of a message from the hub after its kind, and whether it is for chosen members.
-fn data(bytes: &[u8]) -> Option<(bool, &[u8])> {
-    match bytes.split_first()? {
-        (&DATA, rest) => Some((false, rest)),
-        (&CHOSEN, rest) => Some((true, rest)),
-        _ => None,
-    }
+/// The kind of a message from the hub, and what follows it.
+fn data(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    matches!(*kind, DATA | CHOSEN | TOPIC).then_some((*kind, rest))
+}
+
+fn take_topic(rest: &mut &[u8]) -> Option<String> {
+    let length = u16::from_be_bytes(take(rest)?);
+    let (topic, after) = rest.split_at_checked(length.into())?;
+    *rest = after;
+    Some(core::str::from_utf8(topic).ok()?.to_owned())
 }
 
 /// The epoch of a message from the hub, near a known one. Its sender can be anyone.
@@ -71,15 +99,16 @@ pub fn open_data(
     member: u16,
     bytes: &[u8],
 ) -> Option<Data> {
-    let (is_chosen, rest) = data(bytes)?;
+    let (kind, rest) = data(bytes)?;
     let mut rest = rest.strip_prefix(&(epoch as u16).to_be_bytes())?;
     let number = widen_number(u32::from_be_bytes(take(&mut rest)?), near);
     let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
-    if !is_chosen {
-        return Some(Data { number, bytes: Some(keys.open(number, rest)?) });
+    let content = keys.open(seal_number(kind, number), rest)?;
+    if kind == DATA {
+        return Some(Data { number, bytes: Some(content), topic: None });
     }
-    let content = keys.open(for_chosen(number), rest)?;
     let mut rest = &content[..];
     let is_mine = members::take_contains(&mut rest, member)?;
-    Some(Data { number, bytes: is_mine.then(|| rest.to_vec()) })
+    let topic = if kind == TOPIC { Some(take_topic(&mut rest)?) } else { None };
+    Some(Data { number, bytes: is_mine.then(|| rest.to_vec()), topic })
 }

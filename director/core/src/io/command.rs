@@ -25,10 +25,15 @@ pub(super) struct Sending {
     pub lifetime: Option<Span>,
 }
 
+/// Where the responses to a message go.
+pub(super) type Reply = oneshot::Sender<Result<Collected, SessionError>>;
+
 /// What a hub's application asks of the I/O driver.
 #[derive(Debug)]
 pub(super) enum Command {
-    Send(Sending, oneshot::Sender<Result<Collected, SessionError>>),
+    Send(Sending, Reply),
+    /// A message of a topic, to those that have subscribed.
+    Publish(String, Vec<u8>, Reply),
     Explain(oneshot::Sender<Explanation>),
     Ready(oneshot::Sender<()>),
     Use(ModelId),

@@ -1,7 +1,7 @@
 //! A hub's session on sockets.
 
 use super::batch::{Arrival, Batch, Outbox};
-use super::command::{Collected, Command, Sending};
+use super::command::{Collected, Command, Reply, Sending};
 use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
@@ -157,6 +157,19 @@ impl Session {
         receiver.await.map_err(|_| SessionError::Over)?
     }
 
+    /// Sends a message of a topic to the members that have subscribed to it, and waits until all
+    /// have acknowledged it, or its deadline has passed. Without any it is over at once.
+    ///
+    /// # Errors
+    /// [`SessionError`] if the topic is not valid, no model can carry the message, too many are
+    /// open, or the session is over.
+    pub async fn publish(&self, topic: &str, message: &[u8]) -> Result<Collected, SessionError> {
+        let (reply, receiver) = oneshot::channel();
+        let command = Command::Publish(topic.to_owned(), message.to_vec(), reply);
+        self.commands.send(command).map_err(|_| SessionError::Over)?;
+        receiver.await.map_err(|_| SessionError::Over)?
+    }
+
     /// The messages that members send at any time; once, `None` after that. Until the application
     /// takes them, 1,024 messages wait; further ones are refused.
     pub fn inbox(&self) -> Option<Inbox> {
@@ -199,8 +212,6 @@ impl Session {
         let _ = self.commands.send(Command::Use(model));
     }
 }
-
-type Reply = oneshot::Sender<Result<Collected, SessionError>>;
 
 /// A message with a waiting sender.
 struct Waiting {
@@ -285,6 +296,7 @@ impl Driver {
         let now = self.clock.now();
         match command {
             Command::Send(sending, reply) => self.send(sending, reply, now),
+            Command::Publish(topic, bytes, reply) => self.publish(&topic, &bytes, reply, now),
             Command::Explain(reply) => drop(reply.send(self.hub.explain())),
             Command::Ready(reply) => self.ready.push(reply),
             Command::Use(model) => drop(self.hub.force(model, now)),
@@ -299,12 +311,28 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, sending: Sending, reply: Reply, now: Instant) {
+    fn look(&mut self, now: Instant) {
         if now >= self.look_at {
             self.look_at = now + LOOK_EVERY;
             self.paths.look();
             self.hub.packets(self.paths.mtu(), now);
         }
+    }
+
+    fn publish(&mut self, topic: &str, bytes: &[u8], reply: Reply, now: Instant) {
+        self.look(now);
+        let collected = Collected::default();
+        match self.hub.publish(topic, bytes, now) {
+            Ok(Some(number)) => {
+                self.waiting.insert(number, Waiting { collected, to: Vec::new(), reply });
+            }
+            Ok(None) => drop(reply.send(Ok(collected))),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    fn send(&mut self, sending: Sending, reply: Reply, now: Instant) {
+        self.look(now);
         let Sending { bytes, to, lifetime } = sending;
         let sent = match &to {
             Some(to) if lifetime.is_some() => self.hub.send_within(&bytes, to, lifetime, now),
@@ -362,6 +390,11 @@ impl Driver {
         wake
     }
 
+    fn hand_over(&self, incoming: Incoming) {
+        // One that does not fit is refused when it is dropped.
+        drop(self.incoming.try_send(incoming));
+    }
+
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::Answer { message, member, bytes } => {
@@ -388,9 +421,12 @@ impl Driver {
             }
             Event::Message { from, bytes, answered } => {
                 if let Some(commands) = self.commands.upgrade() {
-                    // One that does not fit is refused when it is dropped.
-                    let incoming = Incoming::new(from, bytes, answered, commands);
-                    drop(self.incoming.try_send(incoming));
+                    self.hand_over(Incoming::new(from, bytes, answered, commands));
+                }
+            }
+            Event::Published { from, topic, bytes } => {
+                if let Some(commands) = self.commands.upgrade() {
+                    self.hand_over(Incoming::new(from, bytes, false, commands).of_topic(topic));
                 }
             }
             Event::Joined(_) | Event::Left(_) | Event::ModelChange { .. } => {}

@@ -40,6 +40,8 @@ pub struct Incoming {
     pub message: Vec<u8>,
     /// Whether the member waits for an answer.
     pub is_request: bool,
+    /// Its topic, if it has one: the other members that have subscribed to it get it, too.
+    pub topic: Option<String>,
     from: MessageFrom,
     state: State,
     commands: mpsc::UnboundedSender<Command>,
@@ -52,7 +54,13 @@ impl Incoming {
         is_request: bool,
         commands: mpsc::UnboundedSender<Command>,
     ) -> Self {
-        Self { message, is_request, from, state: State::Waiting, commands }
+        let topic = None;
+        Self { message, is_request, topic, from, state: State::Waiting, commands }
+    }
+
+    pub(super) fn of_topic(mut self, topic: String) -> Self {
+        self.topic = Some(topic);
+        self
     }
 
     /// The member that has sent it.

@@ -2,13 +2,14 @@
 
 use super::batch::{Arrival, Batch, Outbox};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
-use super::publisher::{Command, Publisher, Reply};
+use super::publisher::{Command, Outgoing, Publisher, Reply};
 use super::resolver::{Resolve, Resolver};
 use super::{AT_ONCE, Clock, Error, family, socket};
 use crate::carrier::To;
 use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::switch::MessageId;
+use crate::uplink::MessageProperties;
 use crate::{Instant, Span};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,14 +23,24 @@ use tokio::time::sleep_until;
 pub struct Request {
     /// The message.
     pub message: Vec<u8>,
+    /// Its topic, if it is one that this member has subscribed to.
+    pub topic: Option<String>,
+    /// Where an answer goes; a message of a topic has none.
+    answer: Option<Answering>,
+}
+
+#[derive(Debug)]
+struct Answering {
     number: MessageId,
     answers: mpsc::UnboundedSender<(MessageId, Vec<u8>)>,
 }
 
 impl Request {
-    /// Answers the message.
+    /// Answers the message. For one of a topic it does nothing.
     pub fn reply(self, answer: &[u8]) {
-        let _ = self.answers.send((self.number, answer.to_vec()));
+        if let Some(Answering { number, answers }) = self.answer {
+            let _ = answers.send((number, answer.to_vec()));
+        }
     }
 }
 
@@ -176,7 +187,14 @@ impl Driver {
             match event {
                 MemberEvent::Joined { group, .. } => self.hear(group),
                 MemberEvent::Message { number, bytes } => {
-                    let request = Request { message: bytes, number, answers: answers.clone() };
+                    let answer = Some(Answering { number, answers: answers.clone() });
+                    let request = Request { message: bytes, topic: None, answer };
+                    if sender.send(request).is_err() {
+                        return false;
+                    }
+                }
+                MemberEvent::Published { topic, bytes } => {
+                    let request = Request { message: bytes, topic: Some(topic), answer: None };
                     if sender.send(request).is_err() {
                         return false;
                     }
@@ -237,22 +255,37 @@ impl Driver {
         }
     }
 
+    /// Sends to the hub; returns the number of the message.
+    fn send(
+        &mut self,
+        what: &Outgoing,
+        properties: MessageProperties,
+        now: Instant,
+    ) -> Result<u32, SessionError> {
+        let full = |member: &Member| SessionError::Full(member.open_messages());
+        let member = &mut self.member;
+        match what {
+            Outgoing::Message(bytes) => {
+                member.publish(bytes, properties, now).map_err(|_| full(member))
+            }
+            Outgoing::Request(bytes) => {
+                member.request(bytes, properties, now).map_err(|_| full(member))
+            }
+            Outgoing::Publication { topic, bytes } => {
+                member.publish_to(topic, bytes, properties, now)
+            }
+            Outgoing::Subscribe(filter) => member.subscribe(filter, now),
+            Outgoing::Unsubscribe(filter) => member.unsubscribe(filter, now),
+        }
+    }
+
     fn execute(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Send { bytes, request, properties, reply } => {
-                let sent = match request {
-                    true => self.member.request(&bytes, properties, now),
-                    false => self.member.publish(&bytes, properties, now),
-                };
-                match sent {
-                    Ok(number) => drop(self.outcomes.insert(number, reply)),
-                    Err(_) => {
-                        let full = SessionError::Full(self.member.open_messages());
-                        let _ = reply.send(Err(full));
-                    }
-                }
-            }
+            Command::Send { what, properties, reply } => match self.send(&what, properties, now) {
+                Ok(number) => drop(self.outcomes.insert(number, reply)),
+                Err(error) => drop(reply.send(Err(error))),
+            },
             // With too many open messages, the listener leaves when it is dropped.
             Command::Leave => drop(self.member.leave(now)),
             Command::ComeBack => self.member.come_back(),

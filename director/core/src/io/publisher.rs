@@ -7,9 +7,19 @@ use tokio::sync::{mpsc, oneshot};
 /// What a member's application asks of its I/O driver.
 #[derive(Debug)]
 pub(super) enum Command {
-    Send { bytes: Vec<u8>, request: bool, properties: MessageProperties, reply: Reply },
+    Send { what: Outgoing, properties: MessageProperties, reply: Reply },
     Leave,
     ComeBack,
+}
+
+/// What goes to the hub, and has an outcome.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Message(Vec<u8>),
+    Request(Vec<u8>),
+    Publication { topic: String, bytes: Vec<u8> },
+    Subscribe(String),
+    Unsubscribe(String),
 }
 
 /// Where the outcome of a message goes.
@@ -30,7 +40,7 @@ impl Publisher {
         message: &[u8],
         properties: MessageProperties,
     ) -> Result<Outcome, SessionError> {
-        self.send(message, false, properties).await
+        self.send(Outgoing::Message(message.to_vec()), properties).await
     }
 
     /// Sends a request and waits for its outcome, which has the answer.
@@ -42,17 +52,52 @@ impl Publisher {
         message: &[u8],
         properties: MessageProperties,
     ) -> Result<Outcome, SessionError> {
-        self.send(message, true, properties).await
+        self.send(Outgoing::Request(message.to_vec()), properties).await
+    }
+
+    /// Sends a message of a topic to the hub's application and to the other members that have
+    /// subscribed to it, and waits for its outcome: what became of it at the hub's application. The
+    /// hub sends it on when that has taken it.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish), and [`SessionError::Topic`] if the topic is not valid.
+    pub async fn publish_to(
+        &self,
+        topic: &str,
+        message: &[u8],
+        properties: MessageProperties,
+    ) -> Result<Outcome, SessionError> {
+        let (topic, bytes) = (topic.to_owned(), message.to_vec());
+        self.send(Outgoing::Publication { topic, bytes }, properties).await
+    }
+
+    /// Subscribes to the topics that a filter selects, with the wildcards of MQTT (`+` is any
+    /// level, `#` all further ones). [`Listener::next`](super::Listener::next) gives the messages.
+    /// The subscription holds when the outcome is acknowledged; the library repeats it whenever the
+    /// member joins again, until [`unsubscribe`](Self::unsubscribe).
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish), and [`SessionError::Topic`] if the filter is not valid or the
+    /// member has too many.
+    pub async fn subscribe(&self, filter: &str) -> Result<Outcome, SessionError> {
+        self.send(Outgoing::Subscribe(filter.to_owned()), MessageProperties::default()).await
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub async fn unsubscribe(&self, filter: &str) -> Result<Outcome, SessionError> {
+        self.send(Outgoing::Unsubscribe(filter.to_owned()), MessageProperties::default()).await
     }
 
     async fn send(
         &self,
-        message: &[u8],
-        request: bool,
+        what: Outgoing,
         properties: MessageProperties,
     ) -> Result<Outcome, SessionError> {
         let (reply, outcome) = oneshot::channel();
-        let command = Command::Send { bytes: message.to_vec(), request, properties, reply };
+        let command = Command::Send { what, properties, reply };
         self.0.send(command).map_err(|_| SessionError::Over)?;
         outcome.await.map_err(|_| SessionError::Over)?
     }

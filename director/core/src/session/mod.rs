@@ -21,6 +21,7 @@ use crate::policy::Settings;
 use crate::properties::TransportProperties;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::{Pattern, QosTargets};
+use crate::topic::TopicError;
 use crate::uplink::LIFETIME;
 use crate::{Instant, Span};
 use core::net::{Ipv4Addr, SocketAddr};
@@ -109,6 +110,9 @@ pub enum SessionError {
     /// Too many messages are open.
     #[error("{0} messages are open: wait until one of them is over, then send again")]
     Full(usize),
+    /// A topic or filter is not valid.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
     /// The session is over.
     #[error("the session is over")]
     Over,
@@ -154,6 +158,16 @@ pub enum Event {
         bytes: Vec<u8>,
         /// Whether the member waits for an answer.
         answered: bool,
+    },
+    /// A member has sent a message of a topic. It ends when the application accepts it
+    /// ([`Hub::accept`]); then it goes on to the other members that have subscribed to the topic.
+    Published {
+        /// The sender and the message's number.
+        from: MessageFrom,
+        /// The topic.
+        topic: String,
+        /// The message.
+        bytes: Vec<u8>,
     },
     /// The session changes its model.
     ModelChange {

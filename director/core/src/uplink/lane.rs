@@ -15,6 +15,10 @@ const DOWN: u8 = 0x2c;
 pub const MESSAGE: u8 = 0;
 pub const REQUEST: u8 = 1;
 pub const LEAVE: u8 = 2;
+/// All subscriptions of the member, in place of those before.
+pub const SUBSCRIBE: u8 = 3;
+/// A message of a topic.
+pub const PUBLISH: u8 = 4;
 
 /// Kinds of the hub's replies.
 pub mod reply {

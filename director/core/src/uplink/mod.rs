@@ -9,9 +9,13 @@
 use crate::platform::prelude::*;
 mod lane;
 mod sender;
+mod topics;
 
-pub(crate) use lane::{LEAVE, Lane, MESSAGE, Path, REQUEST, reply, take_member};
+pub(crate) use lane::{
+    LEAVE, Lane, MESSAGE, PUBLISH, Path, REQUEST, SUBSCRIBE, reply, take_member,
+};
 pub(crate) use sender::Uplink;
+pub(crate) use topics::{Publication, Subscriptions};
 
 use crate::Span;
 use crate::switch::MemberId;

@@ -70,7 +70,8 @@ impl Uplink {
         self.push(LEAVE, &[], MessageProperties { lifetime, priority: u32::MAX }, now)
     }
 
-    fn push(
+    /// Queues a message of this kind.
+    pub fn push(
         &mut self,
         kind: u8,
         bytes: &[u8],

@@ -287,7 +287,10 @@ impl Bed {
                     self.took.extend(sent_at.map(|at| (message, now - at)));
                 }
                 Event::ModelChange { from, to, .. } => self.changes.push((from, to)),
-                Event::Joined(_) | Event::Left(_) | Event::Message { .. } => {}
+                Event::Joined(_)
+                | Event::Left(_)
+                | Event::Message { .. }
+                | Event::Published { .. } => {}
             }
         }
     }

@@ -42,7 +42,9 @@ fn start(seed: u64, message: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let output = talk(&mut hub, &mut member, message);
     let delivered = member.take_events().into_iter().filter_map(|event| match event {
         MemberEvent::Message { bytes, .. } => Some(bytes),
-        MemberEvent::Joined { .. } | MemberEvent::Outcome { .. } => None,
+        MemberEvent::Joined { .. }
+        | MemberEvent::Published { .. }
+        | MemberEvent::Outcome { .. } => None,
     });
     (output, delivered.collect())
 }

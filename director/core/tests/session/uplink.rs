@@ -130,7 +130,7 @@ impl World {
                     self.messages.push(bytes);
                     self.member.answer(number, b"here", Instant::from_ns(self.now)).unwrap();
                 }
-                MemberEvent::Joined { .. } => {}
+                MemberEvent::Joined { .. } | MemberEvent::Published { .. } => {}
             }
         }
         for event in self.hub.take_events() {

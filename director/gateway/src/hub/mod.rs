@@ -8,7 +8,7 @@ use crate::gateway::{Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::storage::Change;
-use crate::topic;
+use director::topic;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::Hub;
 use crate::gateway::{BATCH, Effect};
 use crate::message::Message;
 use crate::storage::Change;
-use crate::topic;
+use director::topic;
 use std::collections::BTreeMap;
 
 /// Maximum number of retained messages.

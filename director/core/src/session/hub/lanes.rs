@@ -2,7 +2,7 @@
 
 use crate::Instant;
 use crate::switch::MemberId;
-use crate::uplink::Lane;
+use crate::uplink::{Lane, Publication};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// The lane to one start of a member.
@@ -11,8 +11,16 @@ pub(super) struct MemberLane {
     pub start: u32,
     /// The hub's end.
     pub lane: Lane,
-    /// Messages without a reply, and the end of their lifetime.
-    pub open: BTreeMap<u32, Instant>,
+    /// Messages without a reply.
+    pub open: BTreeMap<u32, Unanswered>,
+}
+
+/// A message without a reply.
+pub(super) struct Unanswered {
+    /// The end of its lifetime.
+    pub until: Instant,
+    /// What goes on to other members when the application has taken it.
+    pub publication: Option<Publication>,
 }
 
 /// The lanes to members, and who has left.

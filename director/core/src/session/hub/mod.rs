@@ -17,6 +17,7 @@ mod revoke;
 mod send;
 mod strangers;
 mod supervise;
+mod topics;
 mod uplink;
 
 use self::apart::Apart;
@@ -26,6 +27,7 @@ use self::invite_queue::{InviteQueue, asking_time};
 use self::lanes::Uplinks;
 use self::pairing::Pairing;
 use self::places::Strangers;
+use self::topics::Topics;
 use super::multicast::MulticastHealth;
 use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
@@ -50,6 +52,7 @@ struct Outgoing {
     to: usize,
     /// Its receivers, if there are other members.
     chosen: Option<Vec<MemberId>>,
+    topic: Option<String>,
     sent_at: Instant,
     /// Time of the next lateness check; `None` after it.
     due: Option<Instant>,
@@ -140,6 +143,7 @@ pub struct Hub {
     rng: Rng,
     strangers: Strangers,
     uplinks: Uplinks,
+    topics: Topics,
     /// The member that the last datagram is from, if it is certainly not a repeated one.
     fresh: Option<MemberId>,
     events: VecDeque<Event>,
@@ -224,6 +228,7 @@ impl Hub {
             rng,
             strangers: Strangers::default(),
             uplinks: Uplinks::default(),
+            topics: Topics::default(),
             fresh: None,
             events: VecDeque::new(),
             config,
@@ -297,6 +302,7 @@ impl Hub {
         self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
         self.change_keys(now);
         self.invite(now);
+        self.relay_topics(now);
         self.decide(now);
         let actions = self.switch.tick(now);
         let _ = self.perform(actions, now);

@@ -35,7 +35,7 @@ impl Hub {
     }
 
     /// Lifetime of a message without a configured one.
-    fn lifetime(&self) -> Option<Span> {
+    pub(super) fn lifetime(&self) -> Option<Span> {
         [self.config.targets.deadline, self.config.lifetime].into_iter().flatten().min()
     }
 
@@ -46,6 +46,29 @@ impl Hub {
     pub fn send_within(
         &mut self,
         bytes: &[u8],
+        to: &[MemberId],
+        lifetime: Option<Span>,
+        now: Instant,
+    ) -> Result<MessageId, SessionError> {
+        self.begin_message(bytes, None, to, lifetime, now)
+    }
+
+    /// Sends a message of a topic to some members; returns its number.
+    pub(super) fn send_topic(
+        &mut self,
+        topic: &str,
+        bytes: &[u8],
+        to: &[MemberId],
+        lifetime: Option<Span>,
+        now: Instant,
+    ) -> Result<MessageId, SessionError> {
+        self.begin_message(bytes, Some(topic), to, lifetime, now)
+    }
+
+    fn begin_message(
+        &mut self,
+        bytes: &[u8],
+        topic: Option<&str>,
         to: &[MemberId],
         lifetime: Option<Span>,
         now: Instant,
@@ -66,9 +89,13 @@ impl Hub {
             self.sent_at.pop_front();
         }
         let until = lifetime.map(|lifetime| now + lifetime);
-        let bytes = bytes.to_vec();
-        let (chosen, due, timed) = (self.chosen(to), None, false);
-        let outgoing = Outgoing { bytes, to: to.len(), chosen, sent_at: now, due, until, timed };
+        let (chosen, topic) = match topic {
+            Some(topic) => (Some(to.to_vec()), Some(topic.to_owned())),
+            None => (self.chosen(to), None),
+        };
+        let (bytes, due, timed) = (bytes.to_vec(), None, false);
+        let outgoing =
+            Outgoing { bytes, to: to.len(), chosen, topic, sent_at: now, due, until, timed };
         // Before `perform`, which takes the bytes from there.
         self.messages.insert(number, outgoing);
         self.drop_oldest();
@@ -160,10 +187,19 @@ impl Hub {
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
                     // A few bytes more, so only where others can get the envelope as well. Not by `members`: a
                     // model may join several of these actions in one transmission.
-                    let chosen =
-                        outgoing.chosen.as_deref().filter(|own| stage.carrier.reaches_all(own));
-                    let sealed =
-                        envelope::seal_data(&stage.root, epoch, message, chosen, &outgoing.bytes);
+                    let chosen = outgoing.chosen.as_deref();
+                    let reached = |own: &&[MemberId]| stage.carrier.reaches_all(own);
+                    let (root, bytes) = (&stage.root, &outgoing.bytes[..]);
+                    let sealed = match &outgoing.topic {
+                        Some(topic) => {
+                            let to = chosen.unwrap_or_default();
+                            envelope::seal_topic(root, epoch, message, to, topic, bytes)
+                        }
+                        None => {
+                            let chosen = chosen.filter(reached);
+                            envelope::seal_data(root, epoch, message, chosen, bytes)
+                        }
+                    };
                     let load = Load {
                         number: message,
                         sealed: &sealed,

@@ -1,14 +1,17 @@
 //! Messages that members send at any time, and members that leave.
 
 use super::Hub;
-use super::lanes::{MemberLane, Uplinks};
+use super::lanes::{MemberLane, Unanswered, Uplinks};
 use crate::carrier::To;
 use crate::keys::Party;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
-use crate::uplink::{LEAVE, Lane, MESSAGE, MessageFrom, Path, REQUEST, reply};
+use crate::uplink::{
+    LEAVE, Lane, MESSAGE, MessageFrom, PUBLISH, Path, Publication, REQUEST, SUBSCRIBE,
+    Subscriptions, reply,
+};
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
@@ -53,10 +56,12 @@ impl Hub {
         let until = now + Span::from_ms(u32::from_be_bytes(*ms).into());
         let Some(own) = self.uplinks.lanes.get_mut(&from.member) else { return };
         self.fresh = Some(from.member);
-        own.open.retain(|_, until| *until > now);
+        own.open.retain(|_, open| open.until > now);
         let full = own.open.len() >= MAX_UNANSWERED;
+        let publication = if kind == PUBLISH { Publication::decode(body) } else { None };
+        let published = publication.clone();
         // Also one that is refused: only open messages have a reply.
-        own.open.insert(from.number, until);
+        own.open.insert(from.number, Unanswered { until, publication });
         match kind {
             LEAVE => {
                 self.reply_with(from, reply::TAKEN, &[]);
@@ -66,6 +71,19 @@ impl Hub {
                 let (bytes, answered) = (body.to_vec(), kind == REQUEST);
                 self.events.push_back(Event::Message { from, bytes, answered });
             }
+            PUBLISH if !full && !self.topics.is_full() => match published {
+                Some(Publication { topic, bytes }) => {
+                    self.events.push_back(Event::Published { from, topic, bytes });
+                }
+                None => self.refuse(from),
+            },
+            SUBSCRIBE => match Subscriptions::decode(body) {
+                Some(list) => {
+                    self.topics.subscribe(from, list);
+                    self.reply_with(from, reply::TAKEN, &[]);
+                }
+                None => self.refuse(from),
+            },
             _ => self.refuse(from),
         }
     }
@@ -91,7 +109,10 @@ impl Hub {
         self.settled = None;
         let own = self.uplinks.lanes.get_mut(&to.member).filter(|own| own.start == to.start);
         let Some(own) = own else { return };
-        let Some(until) = own.open.remove(&to.number) else { return };
+        let Some(Unanswered { until, publication }) = own.open.remove(&to.number) else { return };
+        if let Some(publication) = publication.filter(|_| kind != reply::REFUSED) {
+            self.topics.relay(to.member, publication, until);
+        }
         let plain = [&[kind], body].concat();
         if own.lane.send(to.number, &plain, Some(until)).is_err() {
             // The answer is too long. The application had the request.
@@ -146,6 +167,7 @@ impl Hub {
 
     /// Removes a member from the group; its messages end without it.
     pub(super) fn drop_member(&mut self, member: MemberId, now: Instant) {
+        self.topics.remove(member);
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
         // A model that only this member lacked can be chosen again.

@@ -5,10 +5,12 @@ use crate::platform::prelude::*;
 mod handshakes;
 mod joining;
 mod reports;
+mod topics;
 mod uplink;
 
 use self::handshakes::{Handshakes, Link};
 use self::reports::Reports;
+use self::topics::Filters;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
 use crate::envelope::{self, Data, Echo, FromMember};
@@ -37,6 +39,13 @@ pub enum MemberEvent {
     Message {
         /// Its number.
         number: MessageId,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+    /// A message of a topic has arrived that this member has subscribed to; each is reported once.
+    Published {
+        /// Its topic.
+        topic: String,
         /// The message.
         bytes: Vec<u8>,
     },
@@ -96,6 +105,7 @@ pub struct Member {
     control: VecDeque<Vec<u8>>,
     rng: Rng,
     uplink: Uplink,
+    filters: Filters,
     /// The number of the message that the member leaves; `Some(0)` after it has left.
     leaving: Option<u32>,
     events: VecDeque<MemberEvent>,
@@ -118,6 +128,7 @@ impl Member {
             control: VecDeque::new(),
             rng: Rng::new(seed),
             uplink: Uplink::default(),
+            filters: Filters::default(),
             leaving: None,
             events: VecDeque::new(),
         })
@@ -210,19 +221,29 @@ impl Member {
         let Some(stage) = joined.stages.get(&epoch) else { return };
         let member = joined.link.welcome.member;
         let opened = envelope::open_data(&stage.root, epoch, joined.newest, member, envelope);
-        let Some(Data { number, bytes }) = opened else { return };
+        let Some(Data { number, bytes, topic }) = opened else { return };
         // Only after the seal was checked: the newest number restores the high bits of all that
         // follow.
         joined.newest = joined.newest.max(number);
         self.reports.record_arrival();
         let Some(bytes) = bytes else { return };
         if joined.window.insert(number) {
-            let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
+            // The library answers a message of a topic, which may wait for an answer.
+            let answer =
+                topic.as_ref().map(|_| Vec::new()).filter(|_| joined.link.welcome.answered);
+            let received = ReceivedMessage { epoch, bytes: bytes.len(), answer };
             joined.open.insert(number, received);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
             }
-            self.events.push_back(MemberEvent::Message { number, bytes });
+            match topic {
+                None => self.events.push_back(MemberEvent::Message { number, bytes }),
+                // The hub may have the list of before.
+                Some(topic) if self.filters.select(&topic) => {
+                    self.events.push_back(MemberEvent::Published { topic, bytes });
+                }
+                Some(_) => {}
+            }
         }
         let Some(received) = joined.open.get_mut(&number) else { return };
         // The answer goes over the model by which the hub sent last: it may have retired the one
@@ -298,6 +319,7 @@ impl Member {
                 }
             }
         }
+        self.restore_filters(now);
         let (datagram, look) = self.uplink.poll(now);
         self.take_outcomes();
         (datagram, [wake, look].into_iter().flatten().min())

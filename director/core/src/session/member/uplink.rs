@@ -76,11 +76,15 @@ impl Member {
             round_trip: invitation.round_trip,
             estimated: invitation.estimated,
         };
+        self.filters.forget_known();
         self.uplink.connect(&joined.link.root, joined.link.welcome.member, path);
     }
 
     pub(super) fn take_outcomes(&mut self) {
         for (number, outcome) in self.uplink.take_outcomes() {
+            if self.filters.ended(number, &outcome) {
+                continue;
+            }
             if self.leaving != Some(number) {
                 self.events.push_back(MemberEvent::Outcome { number, outcome });
                 continue;

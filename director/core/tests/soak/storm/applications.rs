@@ -13,7 +13,7 @@ impl Bed {
         let events = self.members[member].as_mut().map(Member::take_events);
         for event in events.into_iter().flatten() {
             match event {
-                MemberEvent::Joined { .. } => {}
+                MemberEvent::Joined { .. } | MemberEvent::Published { .. } => {}
                 MemberEvent::Message { number, bytes } => {
                     let sent = self.log.receive(&bytes, Some((member as u32, start)));
                     let Some(sent) = sent.filter(|_| answered) else { continue };
@@ -65,7 +65,10 @@ impl Bed {
                     }
                     self.wake(None, self.now);
                 }
-                Event::Joined(_) | Event::Left(_) | Event::ModelChange { .. } => {}
+                Event::Joined(_)
+                | Event::Left(_)
+                | Event::Published { .. }
+                | Event::ModelChange { .. } => {}
             }
         }
     }

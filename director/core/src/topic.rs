@@ -1,5 +1,56 @@
 //! Topics and filters (MQTT 3.1.1, section 4.7).
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+
+/// Maximum number of filters of a member.
+pub const MAX_FILTERS: usize = 64;
+/// Maximum length of a topic or filter in a session, in bytes.
+pub const MAX_LENGTH: usize = 256;
+
+/// A topic or filter that a session does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopicError {
+    /// Messages cannot have it.
+    #[error("`{0}` is not a topic: use 1 to {MAX_LENGTH} bytes without `+` and `#`")]
+    Topic(String),
+    /// Subscriptions cannot have it.
+    #[error(
+        "`{0}` is not a filter: use 1 to {MAX_LENGTH} bytes, with `+` as a whole level, and `#` as the last one"
+    )]
+    Filter(String),
+    /// Too many subscriptions.
+    #[error("the member has {MAX_FILTERS} subscriptions: unsubscribe one, or use wildcards")]
+    TooMany,
+}
+
+/// Checks the topic of a message in a session.
+///
+/// # Errors
+/// [`TopicError::Topic`].
+pub fn check_topic(topic: &str) -> Result<(), TopicError> {
+    match is_topic(topic) && topic.len() <= MAX_LENGTH {
+        true => Ok(()),
+        false => Err(TopicError::Topic(shown(topic))),
+    }
+}
+
+/// Checks the filter of a subscription in a session.
+///
+/// # Errors
+/// [`TopicError::Filter`].
+pub fn check_filter(filter: &str) -> Result<(), TopicError> {
+    match is_filter(filter) && filter.len() <= MAX_LENGTH {
+        true => Ok(()),
+        false => Err(TopicError::Filter(shown(filter))),
+    }
+}
+
+/// The start of a text of any length, for an error.
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
 /// Whether a text can be a message's topic.
 pub fn is_topic(topic: &str) -> bool {
     !topic.is_empty() && !topic.contains(['+', '#'])
