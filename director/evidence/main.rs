@@ -13,10 +13,15 @@
 //! Random networks, with their experiment files in target/random:
 //!
 //!     cargo run --release -p bench --example adaptive -- random [COUNT] [FIRST] [SEEDS]
+//!
+//! Where the director loses time over them; with models (`director` is one), only these run:
+//!
+//!     cargo run --release -p bench --example adaptive -- regret [COUNT] [FIRST] [SEEDS] [MODEL,...]
 
 mod draw;
 mod map;
 mod random;
+mod regret;
 mod score;
 mod setup;
 mod table;
@@ -51,13 +56,17 @@ fn main() -> ExitCode {
             }
         };
     }
-    if file == "random" {
+    if file == "random" || file == "regret" {
         let mut number =
             |default| arguments.next().map_or(Ok(default), |text| text.parse().map_err(|_| text));
         let numbers = (|| Ok([number(20)?, number(1)?, number(2)?]))();
         let done = numbers.map_err(|text: String| format!("{text} is not a number"));
         let done = done.and_then(|[count, first, seeds]: [u64; 3]| {
-            random::run(Path::new("target/random"), first, count, seeds as u32)
+            let folder = Path::new("target/random");
+            match file.as_str() {
+                "random" => random::run(folder, first, count, seeds as u32),
+                _ => regret::run(folder, [first, count, seeds], arguments.next().as_deref()),
+            }
         });
         return match done {
             Ok(()) => ExitCode::SUCCESS,

@@ -36,7 +36,13 @@ pub fn run(folder: &Path, first: u64, count: u64, seeds: u32) -> Result<(), Stri
     Ok(())
 }
 
-fn write(folder: &Path, draw: &Draw, models: &[&str]) -> Result<PathBuf, String> {
+/// The director and each of its models.
+pub fn names() -> Vec<&'static str> {
+    std::iter::once("director").chain(carrier::available().iter().map(|m| m.name())).collect()
+}
+
+/// Writes the experiment file of a draw; returns its path.
+pub fn write(folder: &Path, draw: &Draw, models: &[&str]) -> Result<PathBuf, String> {
     let file = folder.join(format!("random-{}.yaml", draw.number));
     let payload = folder.join(format!("payload-{}", draw.payload));
     // Ten characters are replaced by the message's number.
@@ -55,10 +61,7 @@ fn write(folder: &Path, draw: &Draw, models: &[&str]) -> Result<PathBuf, String>
 }
 
 fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
-    let available = carrier::available();
-    let names = std::iter::once("director").chain(available.iter().map(|model| model.name()));
-    let names: Vec<&str> = names.collect();
-    let file = write(folder, draw, &names)?;
+    let file = write(folder, draw, &names())?;
     let experiment = Experiment::read(&file).map_err(|errors| errors.to_string())?;
     let cells = experiment.cells(&Only::all()).map_err(|errors| errors.to_string())?;
     let mut columns = Vec::new();

@@ -35,8 +35,18 @@ pub struct Outcome {
     pub duplicates: u64,
     /// Changes of the model: when, from the start of the timetable, to which, and why.
     pub changes: Vec<(Span, ModelId, String)>,
+    /// The model of the first message.
+    pub first_model: Option<ModelId>,
     /// Bytes of sent frames, link headers included.
     pub bytes: u64,
+}
+
+impl Outcome {
+    /// The model in use at a time from the start of the timetable.
+    pub fn model_at(&self, at: Span) -> Option<ModelId> {
+        let changed = self.changes.iter().rev().find(|(changed, ..)| *changed <= at);
+        changed.map(|(_, to, _)| *to).or(self.first_model)
+    }
 }
 
 /// A due event: the hub (none) or a member is polled, or the application sends.
@@ -159,6 +169,9 @@ impl Trial {
     }
 
     fn send(&mut self, now: Instant) {
+        if self.outcome.messages.is_empty() {
+            self.outcome.first_model = Some(self.hub.explain().model);
+        }
         let payload = vec![7; self.payload];
         let to = self.fan_out[self.outcome.messages.len()];
         let durations = vec![None; to as usize];
