@@ -11,7 +11,7 @@ fn all() -> Vec<LinkProfile> {
 #[test]
 fn each_is_whole_and_uses_all_its_sources() {
     let all = all();
-    assert_eq!(all.len(), 21);
+    assert_eq!(all.len(), 22);
     for profile in all {
         let name = &profile.name;
         let values = || profile.values.iter().chain(&profile.not_modelled);
@@ -56,9 +56,11 @@ fn the_lab_has_no_weather_and_the_field_has() {
 
 /// The plan of a network with `profile` and the lines `extra`.
 fn planned(profile: &str, extra: &str) -> Result<experiment::Plan, String> {
+    // Each family is refused on some: IPv4 by 6LoWPAN, IPv6 with a small MTU.
+    let subnet = if profile.ends_with("lowpan") { "fd00:6::/64" } else { "10.0.0.0/24" };
     let text = format!(
         "experiment: e\nnodes: {{meter: {{}}, server: {{}}}}\nnetworks:\n  cell:\n    \
-         attach: [meter, server]\n    subnet: 10.0.0.0/24\n    profile: {profile}\n{extra}\
+         attach: [meter, server]\n    subnet: {subnet}\n    profile: {profile}\n{extra}\
          duration: 1 s\nworkloads: [{{command: {{on: meter, run: [\"true\"]}}}}]\n"
     );
     let experiment = Experiment::parse(&text, "e.yaml", "").map_err(|e| e.to_string())?;
@@ -101,4 +103,10 @@ fn a_model_of_loss_takes_the_place_of_another() {
     assert_eq!(up.loss, "5 %".parse::<units::Ratio>().unwrap().into());
     assert!(matches!(plan.nodes[1].links[0].up.loss, link::Loss::GilbertElliott(_)));
     assert_eq!(plan.networks[0].mtu.get(), 113);
+}
+
+#[test]
+fn a_profile_of_6lowpan_carries_ipv6_with_its_mtu() {
+    let plan = planned("ieee802154-lowpan", "").unwrap();
+    assert_eq!(plan.networks[0].mtu.get(), 1280);
 }

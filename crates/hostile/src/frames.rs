@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use units::{Instant, Span};
 
 /// Link types that are read; other numbers are those of ones that are not, too.
-const READ: [u32; 16] = [1, 0, 9, 12, 50, 51, 101, 104, 108, 113, 166, 204, 205, 219, 228, 276];
+const READ: [u32; 18] =
+    [1, 0, 9, 12, 50, 51, 101, 104, 108, 113, 166, 204, 205, 219, 228, 276, 195, 230];
 const ENDPOINTS: usize = 4;
 /// Frames that one segment carries before a new one takes its place.
 const LIFE: u64 = 1_000_000;

@@ -405,6 +405,29 @@ duration: 2 s
     output.failed(&["console of board did not get through its steps: step 1 of 1 waits for"]);
 }
 
+/// What failed: helpers of RIOT's block signals and keep its terminal, so it was taken for a firmware that
+/// ignores SIGTERM, and the run had failed. This firmware ends only by Ctrl-C, and its helper not at all.
+#[test]
+fn a_firmware_that_blocks_sigterm_is_interrupted_and_its_helpers_end() {
+    let bed = Bed::new();
+    let program = "#!/bin/sh
+trap '' TERM HUP
+(trap '' INT; exec sleep 1000) &
+trap 'echo shutdown; exit 0' INT
+while sleep 0.1; do :; done
+";
+    write_program(&bed, "fw.sh", program);
+    let text = "experiment: stubborn
+nodes: {board: {firmware: [./fw.sh]}, other: {}}
+networks: {lan: {attach: [board, other], subnet: 10.79.0.0/24}}
+duration: 0.5 s
+";
+    bed.write("e.yaml", text);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let log = bed.sweep("stubborn").join("programs/board.run.out");
+    assert!(std::fs::read_to_string(log).unwrap().contains("shutdown"));
+}
+
 fn write_program(bed: &Bed, name: &str, text: &str) {
     bed.write(name, text);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -15,11 +15,11 @@ fn thingbed(arguments: &[&str]) -> CommandOutput {
 #[test]
 fn all_are_listed_with_rates_and_quality() {
     let out = thingbed(&["profiles"]).expect(0, &["edge-lab", "7 fitted", "lora-eu868"]).out;
-    let row = out.lines().find(|line| line.starts_with("ieee802154")).unwrap();
+    let row = out.lines().find(|line| line.starts_with("ieee802154 ")).unwrap();
     assert!(row.contains("250 kbit/s"), "{row}");
     let out = thingbed(&["profiles", "--json"]).expect(0, &[]).out;
     let rows: Vec<Value> = serde_json::from_str(&out).unwrap();
-    assert_eq!(rows.len(), 21);
+    assert_eq!(rows.len(), 22);
     // 148 B at 90 % every 20 ms, and 444 B.
     assert_eq!(rows[0]["up_bit_s"], 53_280.0);
     assert_eq!(rows[0]["down_bit_s"], 177_600.0);

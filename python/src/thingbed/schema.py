@@ -1295,7 +1295,7 @@ class Network(Part):
     none."""
     mtu: Size | None = None
     """MTU: the largest IP packet, without the Ethernet header. Range: 68 B to 65521 B.
-    Default: 1500 B."""
+    Default: 1500 B; 1280 B on a channel with `carries: lowpan`."""
     nat: bool | Axis | None = None
     """Whether a gateway connects the network to the outside by NAT. Default: false."""
     offload: bool | Axis | None = None

@@ -29,7 +29,7 @@ pub(crate) struct Network {
     #[schemars(required)]
     pub subnet: Option<At<OneOrMore<At<Subnet>>>>,
     /// MTU: the largest IP packet, without the Ethernet header. Range: 68 B to 65521 B. Default:
-    /// 1500 B.
+    /// 1500 B; 1280 B on a channel with `carries: lowpan`.
     pub mtu: Option<At<Bytes>>,
     /// Segmentation offload: the nodes' kernels pass on unsegmented TCP, as with fast network
     /// cards. Only with `backend: netem`. Default: false.

@@ -1,7 +1,7 @@
 //! The built-in link profiles.
 
 /// Names and texts, related profiles together.
-pub(super) const KNOWN: [(&str, &str); 21] = [
+pub(super) const KNOWN: [(&str, &str); 22] = [
     ("edge-lab", include_str!("../../../../profiles/edge-lab.yaml")),
     ("edge-field", include_str!("../../../../profiles/edge-field.yaml")),
     ("umts-lab", include_str!("../../../../profiles/umts-lab.yaml")),
@@ -14,6 +14,7 @@ pub(super) const KNOWN: [(&str, &str); 21] = [
     ("nb-iot-ce2", include_str!("../../../../profiles/nb-iot-ce2.yaml")),
     ("nr-tdd", include_str!("../../../../profiles/nr-tdd.yaml")),
     ("ieee802154", include_str!("../../../../profiles/ieee802154.yaml")),
+    ("ieee802154-lowpan", include_str!("../../../../profiles/ieee802154-lowpan.yaml")),
     ("lora-eu868", include_str!("../../../../profiles/lora-eu868.yaml")),
     ("lora-eu868-sf12", include_str!("../../../../profiles/lora-eu868-sf12.yaml")),
     ("g3-plc", include_str!("../../../../profiles/g3-plc.yaml")),

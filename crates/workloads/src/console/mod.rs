@@ -3,11 +3,13 @@
 //! socket share the terminal.
 
 mod clients;
+mod ending;
 mod keyboard;
 mod script;
 
 use crate::error::Error;
 use clients::Clients;
+use ending::Ending;
 use keyboard::Keyboard;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
@@ -26,7 +28,7 @@ use units::Span;
 /// # Errors
 /// There is no terminal, or the program cannot be started.
 pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
-    outlive_requests_to_end();
+    let mut ending = Ending::new()?;
     let (mut terminal, mut child) = start(spec)?;
     let mut clients = Clients::listen()?;
     let (mut script, mut lines) = (Script::new(spec.steps.clone()), PlainLines::default());
@@ -41,9 +43,10 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
         let now = clock::now();
         let mut events = PollFlags::POLLIN;
         events.set(PollFlags::POLLOUT, !keys.ready(now).is_empty());
-        let mut all = vec![PollFd::new(terminal.as_fd(), events)];
+        let mut all = vec![PollFd::new(terminal.as_fd(), events), ending.descriptor()];
         all.extend(clients.descriptors());
-        let pause = [keys.pause(now), script.pause(now)].into_iter().flatten().min();
+        let pause =
+            [keys.pause(now), script.pause(now), ending.pause(now)].into_iter().flatten().min();
         match poll(&mut all, timeout(pause)) {
             Err(nix::errno::Errno::EINTR) => continue,
             Err(errno) => return Err(Error::io("wait for the machine")(errno.into())),
@@ -51,6 +54,7 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
         }
         let found: Vec<PollFlags> =
             all.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+        let has_ended = ending.serve(clock::now(), &mut child);
         if found[0].contains(PollFlags::POLLOUT) {
             let now = clock::now();
             let written = terminal.write(keys.ready(now)).unwrap_or(0);
@@ -59,7 +63,7 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
         if found[0].intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR) {
             let length = match terminal.read(&mut buffer) {
                 Ok(length) if length > 0 => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !has_ended => continue,
                 // The machine has closed the terminal.
                 _ => return end(&mut child),
             };
@@ -70,10 +74,12 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
             clients.print(printed);
             keys.hear();
             enter(&mut script, printed, &mut keys);
+        } else if has_ended {
+            return end(&mut child);
         } else if script.pause(now).is_some() {
             enter(&mut script, &[], &mut keys);
         }
-        clients.serve(&found[1..], |typed| keys.take(typed));
+        clients.serve(&found[2..], |typed| keys.take(typed));
     }
 }
 
@@ -82,16 +88,6 @@ fn timeout(pause: Option<Span>) -> PollTimeout {
     // A millisecond more than needed rather than none.
     let ms = pause.map(|pause| pause.as_ns() / 1_000_000 + 1);
     ms.map_or(PollTimeout::NONE, |ms| PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX))
-}
-
-/// Lets a request to end pass this program by: the machine is in the same process group and gets it
-/// as well, and what it prints until it ends belongs to the log.
-fn outlive_requests_to_end() {
-    extern "C" fn nothing(_: libc::c_int) {}
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-        // SAFETY: the handler does nothing. Unlike an ignored signal, it is not inherited.
-        unsafe { libc::signal(signal, nothing as *const () as libc::sighandler_t) };
-    }
 }
 
 /// The terminal of the started machine, whose other end only the machine has.
