@@ -73,7 +73,6 @@ impl Default for Outflow {
 
 impl Outflow {
     /// Memory of this size in bytes.
-    #[cfg(test)]
     pub fn of(most: usize) -> Self {
         Self { most, ..Self::default() }
     }

@@ -41,7 +41,7 @@ impl Driver {
             Some((lane, how)) = self.ended.recv() => side.ended(lane, how),
             _ = self.ticks.tick() => {
                 let mut effects: Vec<Effect> =
-                    self.server.report().map(Effect::Log).into_iter().collect();
+                    self.server.report().into_iter().map(Effect::Log).collect();
                 effects.extend(side.tick());
                 effects
             }

@@ -1,6 +1,6 @@
 //! The MQTT port: connections of clients.
 
-use crate::budget::{Inflow, Room};
+use crate::budget::{Held, Inflow, OVERHEAD, Outflow, Room};
 use crate::packet::{Ack, Connect, HEAD, MAX_PACKET, Packet, Publish};
 use crate::reason;
 use crate::wire::Malformed;
@@ -20,6 +20,8 @@ pub const MAX_OPEN: usize = 1_000;
 pub const MAX_ALIASES: u16 = 16;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
 const MAX_PACKETS: usize = 4_096;
+/// Maximum size of packets that wait for a slow client, in bytes; then it is disconnected.
+const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of events that wait for the gateway.
 const MAX_EVENTS: usize = 256;
 /// Time for the first packet.
@@ -33,7 +35,7 @@ const READ: usize = 4_096;
 #[derive(Debug)]
 pub enum Event {
     /// A client has connected; its packets go here.
-    Opened(u64, Box<Connect>, mpsc::Sender<Packet>),
+    Opened(u64, Box<Connect>, mpsc::Sender<Queued>),
     /// It has sent a packet, with the room of a message of QoS 1 or 2.
     Received(u64, Packet, Room),
     /// It has sent something else; the reason code.
@@ -42,14 +44,31 @@ pub enum Event {
     Closed(u64),
 }
 
+/// A packet that waits for a client, with the memory that it is counted for.
+#[derive(Debug)]
+pub struct Queued {
+    packet: Packet,
+    _held: Arc<Held>,
+}
+
+/// Where packets of a connection go.
+struct Connection {
+    packets: mpsc::Sender<Queued>,
+    /// Memory for those that wait.
+    memory: Outflow,
+}
+
 /// The port, and its connections.
 pub struct Server {
     events: mpsc::Receiver<Event>,
-    connections: HashMap<u64, mpsc::Sender<Packet>>,
+    connections: HashMap<u64, Connection>,
     /// Memory for messages of QoS 1 and 2 of all clients.
     inflow: Inflow,
     /// Whether the last report said that it is full.
     is_full: bool,
+    /// Messages of QoS 0 that slow clients have missed, and slow clients that were disconnected.
+    missed: u64,
+    disconnected: u64,
 }
 
 impl Server {
@@ -58,11 +77,30 @@ impl Server {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let inflow = Inflow::default();
         tokio::spawn(accept(listener, sender, inflow.clone()));
-        Self { events, connections: HashMap::new(), inflow, is_full: false }
+        Self {
+            events,
+            connections: HashMap::new(),
+            inflow,
+            is_full: false,
+            missed: 0,
+            disconnected: 0,
+        }
     }
 
-    /// What to report, once each time that the memory for messages of clients gets full.
-    pub fn report(&mut self) -> Option<String> {
+    /// What to report: each time that the memory for messages of clients gets full, and what slow
+    /// clients have missed since the last call.
+    pub fn report(&mut self) -> Vec<String> {
+        let (missed, disconnected) =
+            (std::mem::take(&mut self.missed), std::mem::take(&mut self.disconnected));
+        let limit = format!("{MAX_PACKETS} packets or {} MiB wait for it", MAX_BYTES >> 20);
+        let missed = (missed > 0)
+            .then(|| format!("{missed} messages of QoS 0 to a client were dropped: {limit}"));
+        let disconnected = (disconnected > 0)
+            .then(|| format!("{disconnected} slow clients were disconnected: {limit}"));
+        self.report_full().into_iter().chain(missed).chain(disconnected).collect()
+    }
+
+    fn report_full(&mut self) -> Option<String> {
         let was_full = std::mem::replace(&mut self.is_full, self.inflow.is_full());
         (self.is_full && !was_full).then(|| {
             format!(
@@ -78,7 +116,8 @@ impl Server {
         let event = self.events.recv().await?;
         match &event {
             Event::Opened(connection, _, packets) => {
-                self.connections.insert(*connection, packets.clone());
+                let (packets, memory) = (packets.clone(), Outflow::of(MAX_BYTES));
+                self.connections.insert(*connection, Connection { packets, memory });
             }
             Event::Closed(connection) => drop(self.connections.remove(connection)),
             Event::Received(..) | Event::Refused(..) => {}
@@ -89,9 +128,24 @@ impl Server {
     /// Sends a packet. Of a client that does not read, the connection ends, except for QoS 0, which
     /// it misses.
     pub fn send(&mut self, connection: u64, packet: Packet) {
-        let Some(packets) = self.connections.get(&connection) else { return };
-        let unsure = matches!(&packet, Packet::Publish(publish) if publish.message.qos == 0);
-        if packets.try_send(packet).is_err() && !unsure {
+        let Some(Connection { packets, memory }) = self.connections.get(&connection) else {
+            return;
+        };
+        let (size, unsure) = match &packet {
+            Packet::Publish(publish) => (publish.message.size(), publish.message.qos == 0),
+            _ => (0, false),
+        };
+        if let Some(_held) = memory.hold(size + OVERHEAD) {
+            match packets.try_send(Queued { packet, _held }) {
+                // A connection that has ended is not slow.
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+                Err(mpsc::error::TrySendError::Full(_)) => {}
+            }
+        }
+        if unsure {
+            self.missed += 1;
+        } else {
+            self.disconnected += 1;
             self.close(connection);
         }
     }
@@ -292,7 +346,7 @@ impl Unacknowledged {
 /// Writes what the gateway sends, until it closes the connection or a DISCONNECT is written.
 async fn write_all(
     mut stream: OwnedWriteHalf,
-    mut packets: mpsc::Receiver<Packet>,
+    mut packets: mpsc::Receiver<Queued>,
     open: Arc<Unacknowledged>,
     level: u8,
 ) -> io::Result<()> {
@@ -300,7 +354,7 @@ async fn write_all(
     while !is_over && let Some(packet) = packets.recv().await {
         let (mut next, mut bytes) = (Some(packet), Vec::new());
         // What waits as well goes in the same segment.
-        while let Some(packet) = next {
+        while let Some(Queued { packet, .. }) = next {
             open.end(&packet);
             bytes.extend(packet.encode(level));
             is_over = matches!(packet, Packet::Disconnect { .. });
@@ -374,8 +428,9 @@ mod tests {
                     rooms.push(room);
                 }
             }
-            assert_eq!(server.report().map(|text| text.contains("have to wait")), Some(true));
-            assert_eq!(server.report(), None, "reported once");
+            let reports = server.report();
+            assert!(reports.len() == 1 && reports[0].contains("have to wait"), "{reports:?}");
+            assert_eq!(server.report(), Vec::<String>::new(), "reported once");
             let further = timeout(Duration::from_millis(300), server.next()).await;
             assert!(further.is_err(), "{further:?}");
             // Delivered messages make room for the others.
@@ -384,7 +439,39 @@ mod tests {
             while rest > 0 {
                 rest -= usize::from(matches!(server.next().await, Some(Event::Received(..))));
             }
-            assert_eq!((server.inflow.used(), server.report()), (0, None));
+            assert_eq!((server.inflow.used(), server.report()), (0, Vec::new()));
+        });
+    }
+
+    /// What failed before: 4,096 messages of 256 KiB could wait for a client that does not read.
+    #[test]
+    fn packets_for_a_slow_client_are_limited_in_bytes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut server = Server::new(listener);
+            let (sender, mut receiver) = mpsc::channel(MAX_PACKETS);
+            let connection = Connection { packets: sender, memory: Outflow::of(MAX_BYTES) };
+            server.connections.insert(1, connection);
+            let payload: Arc<[u8]> = vec![0; 200_000].into();
+            let publish = |qos| {
+                let message = Message { payload: payload.clone(), qos, ..Message::default() };
+                Packet::Publish(Publish { message, ..Publish::default() })
+            };
+            (0..100).for_each(|_| server.send(1, publish(0)));
+            let mut waiting = 0;
+            while receiver.try_recv().is_ok() {
+                waiting += 1;
+            }
+            assert_eq!(waiting, MAX_BYTES / (200_000 + OVERHEAD));
+            let reports = server.report();
+            let dropped = format!("{} messages of QoS 0", 100 - waiting);
+            assert!(reports.len() == 1 && reports[0].starts_with(&dropped), "{reports:?}");
+            // What the client has read makes room; a message that it must not miss ends the connection.
+            (0..100).for_each(|_| server.send(1, publish(1)));
+            let reports = server.report();
+            assert!(reports[0].starts_with("1 slow clients were disconnected"), "{reports:?}");
+            assert!(!server.connections.contains_key(&1));
         });
     }
 }

@@ -227,7 +227,7 @@ duration: 1 s
         let exchange = "exchange: {sources: far, sinks: meter-1, broker: hub, protocol: mqtt, payload: [9 B], repetitions: 1, every: 1 s, network: field}";
         let encrypted =
             exchange.replace("sources: far", "sources: meter-2, port: 1883, tls: generated");
-        let load = "load: {on: meter-1, to: hub, protocol: mqtt, arrivals: '1s', duration: 2 s, path: a, network: field}";
+        let load = "load: {on: meter-1, to: hub, protocol: mqtt, arrivals: 'exponential:1s', duration: 2 s, path: a, network: field}";
         for (from, to, words) in [
             ("on: hub}}", "on: meter}}", "a broker is one node"),
             ("on: hub}}", "on: none}}", "unknown group `none`"),

@@ -1,6 +1,7 @@
 //! The gateway of the hub: the broker of all clients. It has subscriptions of devices, retained
 //! messages, and wills of devices that fall silent. No I/O and no clock.
 
+mod memory;
 mod retained;
 
 use crate::clients::{Action, Clients};
@@ -9,6 +10,7 @@ use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::storage::Change;
 use director::topic;
+use memory::{Filter, Memory, Waiting, Will};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -20,14 +22,14 @@ const MAX_LANE: usize = 10_000;
 #[derive(Default)]
 struct Known {
     device: Seen,
-    filters: BTreeMap<String, u8>,
-    wills: BTreeMap<String, Message>,
+    filters: BTreeMap<String, Filter>,
+    wills: BTreeMap<String, Will>,
     period_s: u16,
     silent_s: u16,
     /// Whether the device knows that this hub has started.
     is_greeted: bool,
     /// What it gets alone, because it does not have earlier messages yet.
-    lane: VecDeque<Numbered>,
+    lane: VecDeque<Waiting>,
     /// How many of them are on their way; the greeting counts as one.
     sent: usize,
     dropped: u64,
@@ -36,7 +38,7 @@ struct Known {
 impl Known {
     fn wants(&self, topic: &str) -> Option<u8> {
         let matching = self.filters.iter().filter(|(filter, _)| topic::matches(filter, topic));
-        matching.map(|(_, qos)| *qos).max()
+        matching.map(|(_, own)| own.qos).max()
     }
 
     /// Whether it gets messages together with others.
@@ -46,13 +48,19 @@ impl Known {
 }
 
 /// A message and the devices that want it.
-type Addressed = (Numbered, BTreeSet<u32>);
+type Addressed = (Waiting, BTreeSet<u32>);
 
 /// Messages of a topic, and those that are on their way.
 #[derive(Default)]
 struct Topic {
     waiting: VecDeque<Addressed>,
     sent: Vec<Addressed>,
+}
+
+/// Messages with what is left of their lifetimes.
+fn leaving(messages: &[Waiting], now_s: u64) -> Vec<Numbered> {
+    let leaving = |own: &Waiting| (own.numbered.0, own.numbered.1.leaving(now_s));
+    messages.iter().map(leaving).collect()
 }
 
 /// The gateway of the hub.
@@ -62,6 +70,7 @@ pub struct Hub {
     number: u32,
     devices: Vec<Known>,
     topics: HashMap<String, Topic>,
+    memory: Memory,
     retained: BTreeMap<String, Message>,
     /// Size of all retained messages, in bytes.
     retained_size: usize,
@@ -79,6 +88,7 @@ impl Hub {
             number: 0,
             devices: (0..devices).map(|_| Known::default()).collect(),
             topics: HashMap::new(),
+            memory: Memory::default(),
             retained: BTreeMap::new(),
             retained_size: 0,
             changes: None,
@@ -100,7 +110,7 @@ impl Hub {
             // What is on its way leaves the lane when it ends.
             known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
             let now_s = self.clients.now_s();
-            let wills = wills.into_values().map(|will| will.arrived(now_s));
+            let wills = wills.into_values().map(|will| will.message.arrived(now_s));
             effects.extend(wills.flat_map(|will| self.publish(will)));
         }
         let Some(known) = self.devices.get_mut(member as usize) else { return (None, effects) };
@@ -117,25 +127,25 @@ impl Hub {
             }
             Up::Subscribe { filter, qos, retained, after } => {
                 let valid = topic::is_filter(&filter) && qos < 3;
-                if valid {
-                    known.filters.insert(filter.clone(), qos);
-                }
-                let (all, more) = match retained {
+                let room = self.memory.filter(&filter, qos).filter(|_| valid);
+                let is_granted = room.is_some();
+                room.map(|room| known.filters.insert(filter.clone(), room));
+                let (all, more) = match retained && is_granted {
                     true => self.retained(&filter, after.as_deref()),
                     false => (Vec::new(), false),
                 };
                 let now_s = self.clients.now_s();
                 let retained = all.iter().map(|message| message.leaving(now_s)).collect();
-                let code = if valid { qos } else { reason::UNSPECIFIED };
+                let code = if is_granted { qos } else { reason::UNSPECIFIED };
                 answer = Some(Subscribed { code, more, retained }.encode());
             }
             Up::Unsubscribe(filter) => drop(known.filters.remove(&filter)),
             Up::Will { client, will, period_s } => {
                 known.period_s = period_s;
-                match will {
-                    Some(will) => drop(known.wills.insert(client, will)),
-                    None => drop(known.wills.remove(&client)),
-                }
+                // The former one first: a will that replaces it needs no further room.
+                known.wills.remove(&client);
+                let room = will.and_then(|will| self.memory.will(will, &client));
+                room.map(|will| known.wills.insert(client, will));
             }
         }
         (answer, effects)
@@ -157,8 +167,9 @@ impl Hub {
         }
         self.number = self.number.wrapping_add(1);
         let topic = message.topic.clone();
+        let Some(message) = self.memory.message((self.number, message)) else { return effects };
         let queue = self.topics.entry(topic.clone()).or_default();
-        queue.waiting.push_back(((self.number, message), members));
+        queue.waiting.push_back((message, members));
         effects.extend(self.next(&topic));
         effects
     }
@@ -179,12 +190,11 @@ impl Hub {
             let different = |(_, members): &Addressed| *members != same;
             let length = topic.waiting.iter().position(different).unwrap_or(topic.waiting.len());
             let mut run: VecDeque<Addressed> = topic.waiting.drain(..length).collect();
-            topic.sent = batch(&mut run, |((_, message), _)| message.size());
+            topic.sent = batch(&mut run, |(own, _)| own.numbered.1.size());
             while let Some(back) = run.pop_back() {
                 topic.waiting.push_front(back);
             }
-            let messages: Vec<Numbered> =
-                topic.sent.iter().map(|(message, _)| message.clone()).collect();
+            let messages: Vec<Waiting> = topic.sent.iter().map(|(own, _)| own.clone()).collect();
             // Devices that lack earlier messages get these after them, alone, so that the others do
             // not wait (decision 85).
             let (current, behind): (Vec<u32>, Vec<u32>) =
@@ -197,8 +207,7 @@ impl Hub {
             } else {
                 let lifetime = if current.len() > 1 { TOGETHER } else { LIFETIME };
                 let now_s = self.clients.now_s();
-                let leaving = messages.iter().map(|(number, own)| (*number, own.leaving(now_s)));
-                let frame = Down::Deliver(leaving.collect()).encode(self.start);
+                let frame = Down::Deliver(leaving(&messages, now_s)).encode(self.start);
                 let lane = Lane::Topic(name.to_owned());
                 effects.push(Effect::Transport {
                     lane,
@@ -216,11 +225,11 @@ impl Hub {
     }
 
     /// Messages to a device that does not have earlier ones yet.
-    fn alone(&mut self, member: u32, messages: &[Numbered]) -> Vec<Effect> {
+    fn alone(&mut self, member: u32, messages: &[Waiting]) -> Vec<Effect> {
         let known = &mut self.devices[member as usize];
-        for (number, message) in messages {
+        for message in messages {
             if known.lane.len() < MAX_LANE {
-                known.lane.push_back((*number, message.clone()));
+                known.lane.push_back(message.clone());
             } else {
                 known.dropped += 1;
             }
@@ -247,11 +256,10 @@ impl Hub {
             }
             true => {
                 let mut all = known.lane.clone();
-                let messages = batch(&mut all, |(_, message)| message.size());
+                let messages = batch(&mut all, |own| own.numbered.1.size());
                 known.sent = messages.len();
                 let now_s = self.clients.now_s();
-                let leaving = messages.iter().map(|(number, own)| (*number, own.leaving(now_s)));
-                Down::Deliver(leaving.collect())
+                Down::Deliver(leaving(&messages, now_s))
             }
         };
         effects.push(Effect::Transport {
@@ -345,8 +353,8 @@ impl Side for Hub {
             let sure = |message: &Message| {
                 message.qos.min(known.wants(&message.topic).unwrap_or_default()) > 0
             };
-            let again = sent.iter().filter(|((_, message), _)| sure(message));
-            let again: Vec<Numbered> = again.map(|(message, _)| message.clone()).collect();
+            let again = sent.iter().filter(|(own, _)| sure(&own.numbered.1));
+            let again: Vec<Waiting> = again.map(|(own, _)| own.clone()).collect();
             effects.extend(self.alone(member, &again));
         }
         effects.extend(self.next(&name));
@@ -357,6 +365,7 @@ impl Side for Hub {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
         effects.extend(self.clients.report().map(Effect::Log));
+        effects.extend(self.memory.report());
         let now_s = self.clients.now_s();
         self.retained.retain(|_, message| !message.is_expired(now_s));
         self.retained_size = self.retained.values().map(Message::size).sum();
@@ -371,7 +380,7 @@ impl Side for Hub {
             if !wills.is_empty() {
                 effects.push(Effect::Log(format!("device {member} is silent: its wills follow")));
             }
-            let wills = wills.into_values().map(|will| will.arrived(now_s));
+            let wills = wills.into_values().map(|will| will.message.arrived(now_s));
             effects.extend(wills.flat_map(|will| self.publish(will)));
         }
         effects
