@@ -36,6 +36,8 @@ enum director_outcome {
  *    "announce": "site 7",     the hub announces this name by DNS-SD (default: none)
  *    "keep_alive_s": 25,       a member behind a NAT reports after this time without a datagram to
  *                              the hub, 15 or more (default: none)
+ *    "storage": "folder",  a member keeps stored messages there (default: none), up to
+ *    "storage_bytes": 16777216,
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
  * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0
@@ -121,7 +123,7 @@ void director_collected_free(director_collected *collected);
 void director_session_free(director_session *session);
 
 /* Waits for sessions of the hub at `hub`, as a member. Options and key as above; of the options
- * only insecure_on_purpose, keep_alive_s and connCapacityProfile of the properties have an effect. The name of the
+ * only insecure_on_purpose, keep_alive_s, storage and connCapacityProfile of the properties have an effect. The name of the
  * hub is resolved again if the hub is silent; "site 7._tb-director._udp.local" is a hub that
  * announces itself. Returns 0 on failure. */
 director_listener *director_listen(const char *options, const uint8_t *key, size_t key_length,
@@ -163,6 +165,13 @@ int director_publish(director_listener *listener, const uint8_t *message, size_t
 int director_ask(director_listener *listener, const uint8_t *message, size_t length,
                  uint64_t lifetime_ms, uint32_t priority, uint8_t *answer, size_t *answer_length,
                  char *error, size_t room);
+
+/* Sends a message that outlasts this program, as director_publish does: it is on the disk before it is sent, and the next
+ * start with the same storage sends it again if it had no outcome; the hub's application gets it once. 0
+ * also if there is no storage, or no room in it. `topic` as for director_publish_to, or 0. */
+int director_publish_stored(director_listener *listener, const char *topic, const uint8_t *message,
+                            size_t length, uint64_t lifetime_ms, uint32_t priority, char *error,
+                            size_t room);
 
 /* Leaves the session, after open messages, in 10 s at most; and joins it again. */
 void director_leave(director_listener *listener);

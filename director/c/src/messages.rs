@@ -94,7 +94,7 @@ pub(crate) fn properties(lifetime_ms: u64, priority: u32) -> MessageProperties {
         0 => MessageProperties::default().lifetime,
         ms => Span::from_ms(ms),
     };
-    MessageProperties { lifetime, priority }
+    MessageProperties { lifetime, priority, ..MessageProperties::default() }
 }
 
 /// # Safety

@@ -22,6 +22,8 @@ pub struct Options {
     rate_bit_s: Option<f64>,
     mtu: Option<f64>,
     keep_alive_s: Option<f64>,
+    storage: Option<String>,
+    storage_bytes: u64,
     insecure_on_purpose: bool,
 }
 
@@ -40,6 +42,8 @@ impl Default for Options {
             rate_bit_s: None,
             mtu: None,
             keep_alive_s: None,
+            storage: None,
+            storage_bytes: 16 << 20,
             insecure_on_purpose: false,
         }
     }
@@ -96,6 +100,12 @@ impl Options {
             Some(name) => session.announce(name),
             None => session,
         };
+        // 1 GiB: the log is read into memory at the start.
+        let bytes = within("storage_bytes", Some(self.storage_bytes as f64), 1e3, 1_073_741_824.0)?;
+        let session = match self.storage {
+            Some(folder) => session.storage(folder, bytes.unwrap_or_default() as u64),
+            None => session,
+        };
         // 15 s: the minimum of RFC 8085, 3.5.
         let session = match within("keep_alive_s", self.keep_alive_s, 15.0, 1e9)? {
             Some(interval) => session.keep_alive(span(interval * 1e3)),
@@ -128,6 +138,9 @@ mod tests {
         assert!(error_of(r#"{"pattern": "shout"}"#).contains("publish-collect"));
         assert!(error_of("").contains("invalid options:"));
         assert_eq!(error_of(r#"{"keep_alive_s": 15}"#), "");
+        assert_eq!(error_of(r#"{"storage": "folder"}"#), "");
+        let error = error_of(r#"{"storage": "folder", "storage_bytes": 9}"#);
+        assert!(error.contains("`storage_bytes` is 9; use a value from 1000"), "{error}");
         for wrong in ["14.9", "-1", "1e300"] {
             let error = error_of(&format!(r#"{{"keep_alive_s": {wrong}}}"#));
             assert!(error.contains("use a value from 15 to"), "{error}");

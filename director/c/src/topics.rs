@@ -6,6 +6,7 @@ use crate::objects::{
     DirectorCollected, DirectorIncoming, DirectorListener, DirectorRequest, DirectorSession,
     SESSIONS, returned,
 };
+use director::MessageProperties;
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 
@@ -95,6 +96,40 @@ pub unsafe extern "C" fn director_publish_to(
                 listener,
                 |own| async move { own.publish_to(&topic, &message, properties).await },
             )
+        };
+        finish(made, null_mut(), null_mut(), error, room)
+    }
+}
+
+/// # Safety
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_publish_stored(
+    listener: *mut DirectorListener,
+    topic: *const c_char,
+    message: *const u8,
+    length: usize,
+    lifetime_ms: u64,
+    priority: u32,
+    error: *mut c_char,
+    room: usize,
+) -> c_int {
+    // SAFETY: guaranteed by the caller; there is no answer to write.
+    unsafe {
+        let made = || {
+            let topic = match topic.is_null() {
+                true => None,
+                false => Some(read(topic, "topic")?.to_owned()),
+            };
+            let message = slice(message, length).to_vec();
+            let properties =
+                MessageProperties { stored: true, ..properties(lifetime_ms, priority) };
+            outcome(listener, |own| async move {
+                match topic {
+                    Some(topic) => own.publish_to(&topic, &message, properties).await,
+                    None => own.publish(&message, properties).await,
+                }
+            })
         };
         finish(made, null_mut(), null_mut(), error, room)
     }

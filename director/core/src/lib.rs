@@ -72,6 +72,7 @@ pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
 pub use units::{Instant, Span};
 pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkFull};
+pub use uplink::{SenderId, StoredChange, StoredMessage, StoredState, Token};
 pub use window::Window;
 
 /// Compiles the examples of the README.

@@ -51,7 +51,10 @@ impl Seed {
     }
 
     /// Its bits.
-    #[cfg_attr(not(feature = "quic"), expect(dead_code, reason = "only QUIC needs them"))]
+    #[cfg_attr(
+        not(any(feature = "quic", feature = "io")),
+        expect(dead_code, reason = "only QUIC and storages need them")
+    )]
     pub(crate) fn bits(&self) -> [u8; 32] {
         self.0
     }

@@ -144,8 +144,8 @@ async fn members_subscribe_to_topics() {
         let collected = session.publish("plant/8/temperature", b"22").await.unwrap();
         assert_eq!(collected.answers.into_keys().collect::<Vec<_>>(), [1]);
         assert_eq!(display.next().await.unwrap().message, b"22");
-        let nobody = session.publish("other", b"23").await.unwrap();
-        assert!(nobody.answers.is_empty() && nobody.lacking.is_empty());
+        let none = session.publish("other", b"23").await.unwrap();
+        assert!(none.answers.is_empty() && none.lacking.is_empty());
         let wrong = publisher.publish_to("plant/#", b"21", properties).await;
         assert!(matches!(wrong, Err(SessionError::Topic(_))));
     };

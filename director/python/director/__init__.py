@@ -109,6 +109,7 @@ def _load() -> ctypes.CDLL:
         ("director_publish", ctypes.c_int, [*sent, text, size]),
         ("director_ask", ctypes.c_int, [*sent, text, sizes, text, size]),
         ("director_publish_to", ctypes.c_int, [pointer, text, *sent[1:], text, size]),
+        ("director_publish_stored", ctypes.c_int, [pointer, text, *sent[1:], text, size]),
         ("director_subscribe", ctypes.c_int, [pointer, text, text, size]),
         ("director_unsubscribe", ctypes.c_int, [pointer, text, text, size]),
         ("director_publish_topic", pointer, [pointer, text, text, size, text, size]),
@@ -424,16 +425,18 @@ class Listener(_Handle):
         lifetime: float = _MINUTE,
         priority: int = 100,
         topic: str | None = None,
+        stored: bool = False,
     ) -> Outcome:
         """Sends a message to the hub's application; returns how it ends, after `lifetime`
         seconds at most. Messages with a lower `priority` go first. One with a topic goes on to the
-        other members that have subscribed to it, when the hub's application has taken it."""
-        if topic is None:
+        other members that have subscribed to it, when the hub's application has taken it. A stored
+        one outlasts this program, and needs the option `storage`: the next start sends it again."""
+        if topic is None and not stored:
             return (await self._send(message, lifetime, priority, None))[0]
-        name, ms = topic.encode(), max(1, int(lifetime * 1e3))
-        return await self._outcome(
-            _c().director_publish_to, name, message, len(message), ms, priority
-        )
+        name = None if topic is None else topic.encode()
+        function = _c().director_publish_stored if stored else _c().director_publish_to
+        ms = max(1, int(lifetime * 1e3))
+        return await self._outcome(function, name, message, len(message), ms, priority)
 
     async def subscribe(self, filter: str) -> Outcome:
         """Subscribes to the topics that a filter selects, with the wildcards of MQTT: `next` and

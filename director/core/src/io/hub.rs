@@ -6,12 +6,13 @@ use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::resolver::Announcement;
+use super::waiting::Waiting;
 use super::{AT_ONCE, Clock, Error, family, outside_rate, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
 use crate::rng::Seed;
 use crate::session::{Config, Event, Explanation, Hub, SessionError};
-use crate::switch::{MemberId, MessageId};
+use crate::switch::MemberId;
 use crate::{Instant, ModelId, Span};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ const LOOK_EVERY: Span = Span::from_s(1);
 /// A session, from its hub. It ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
-    commands: mpsc::UnboundedSender<Command>,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
     /// Until the application takes it.
     inbox: Arc<Mutex<Option<Inbox>>>,
     /// Lasts as long as the session.
@@ -78,7 +79,7 @@ impl Session {
             clock: Clock::start(),
             paths,
             look_at: Instant::START + LOOK_EVERY,
-            waiting: HashMap::new(),
+            waiting: Waiting::default(),
             ready: Vec::new(),
             commands: commands.downgrade(),
             incoming,
@@ -183,42 +184,10 @@ impl Session {
         receiver.await.ok()
     }
 
-    /// Revokes a member: its handshakes are refused, and the others get new keys, which seal all
-    /// messages from now on. If all members share one key, it can come back in another's place.
-    pub fn revoke(&self, member: MemberId) {
-        let _ = self.commands.send(Command::Revoke(member));
-    }
-
-    /// Accepts a revoked member again, with this key if each member has one.
-    ///
-    /// # Errors
-    /// [`SessionError`] if the key is too short, or the session is over.
-    pub async fn admit(&self, member: MemberId, key: &[u8]) -> Result<(), SessionError> {
-        let (reply, receiver) = oneshot::channel();
-        let command = Command::Admit(member, key.to_vec(), reply);
-        self.commands.send(command).map_err(|_| SessionError::Over)?;
-        receiver.await.map_err(|_| SessionError::Over)?
-    }
-
-    /// The members that have joined and not left; empty if the session is over.
-    pub async fn members(&self) -> Vec<MemberId> {
-        let (reply, receiver) = oneshot::channel();
-        let _ = self.commands.send(Command::Members(reply));
-        receiver.await.unwrap_or_default()
-    }
-
     /// Changes to a model regardless of the map.
     pub fn use_model(&self, model: ModelId) {
         let _ = self.commands.send(Command::Use(model));
     }
-}
-
-/// A message with a waiting sender.
-struct Waiting {
-    collected: Collected,
-    /// Its receivers, if they were named.
-    to: Vec<MemberId>,
-    reply: Reply,
 }
 
 struct Driver {
@@ -233,7 +202,7 @@ struct Driver {
     clock: Clock,
     paths: Paths,
     look_at: Instant,
-    waiting: HashMap<MessageId, Waiting>,
+    waiting: Waiting,
     ready: Vec<oneshot::Sender<()>>,
     /// Does not keep the session alive.
     commands: mpsc::WeakUnboundedSender<Command>,
@@ -321,12 +290,11 @@ impl Driver {
 
     fn publish(&mut self, topic: &str, bytes: &[u8], reply: Reply, now: Instant) {
         self.look(now);
-        let collected = Collected::default();
         match self.hub.publish(topic, bytes, now) {
             Ok(Some(number)) => {
-                self.waiting.insert(number, Waiting { collected, to: Vec::new(), reply });
+                self.waiting.add(number, Vec::new(), reply);
             }
-            Ok(None) => drop(reply.send(Ok(collected))),
+            Ok(None) => drop(reply.send(Ok(Collected::default()))),
             Err(error) => drop(reply.send(Err(error))),
         }
     }
@@ -341,8 +309,7 @@ impl Driver {
         };
         match sent {
             Ok(number) => {
-                let (collected, to) = (Collected::default(), to.unwrap_or_default());
-                self.waiting.insert(number, Waiting { collected, to, reply });
+                self.waiting.add(number, to.unwrap_or_default(), reply);
             }
             Err(error) => drop(reply.send(Err(error))),
         }
@@ -398,27 +365,12 @@ impl Driver {
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::Answer { message, member, bytes } => {
-                if let Some(waiting) = self.waiting.get_mut(&message) {
-                    waiting.collected.answers.insert(member, bytes);
-                }
+                self.waiting.answer(message, member, bytes);
             }
             Event::Acknowledged { message, member } => {
-                if let Some(waiting) = self.waiting.get_mut(&message) {
-                    waiting.collected.answers.insert(member, Vec::new());
-                }
+                self.waiting.answer(message, member, Vec::new());
             }
-            Event::Over { message, lacking } => {
-                if let Some(mut waiting) = self.waiting.remove(&message) {
-                    let Collected { answers, lacking: late } = &mut waiting.collected;
-                    *late = lacking;
-                    // Members that do not exist, or have left, lack it too.
-                    let gone = waiting.to.iter().filter(|member| !answers.contains_key(member));
-                    let gone: Vec<MemberId> =
-                        gone.filter(|member| !late.contains(member)).copied().collect();
-                    late.extend(gone);
-                    let _ = waiting.reply.send(Ok(waiting.collected));
-                }
-            }
+            Event::Over { message, lacking } => self.waiting.finish(message, lacking),
             Event::Message { from, bytes, answered } => {
                 if let Some(commands) = self.commands.upgrade() {
                     self.hand_over(Incoming::new(from, bytes, answered, commands));

@@ -3,7 +3,10 @@
 use super::batch::{Arrival, Batch, Outbox};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::{Command, Outgoing, Publisher, Reply};
+use super::request::{Answering, Request};
 use super::resolver::{Resolve, Resolver};
+use super::restored::RestoredMessage;
+use super::saver::{Folder, Saver};
 use super::{AT_ONCE, Clock, Error, family, socket};
 use crate::carrier::To;
 use crate::rng::Seed;
@@ -13,42 +16,19 @@ use crate::uplink::MessageProperties;
 use crate::{Instant, Span};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
-
-/// A received message, which can be answered.
-#[derive(Debug)]
-pub struct Request {
-    /// The message.
-    pub message: Vec<u8>,
-    /// Its topic, if it is one that this member has subscribed to.
-    pub topic: Option<String>,
-    /// Where an answer goes; a message of a topic has none.
-    answer: Option<Answering>,
-}
-
-#[derive(Debug)]
-struct Answering {
-    number: MessageId,
-    answers: mpsc::UnboundedSender<(MessageId, Vec<u8>)>,
-}
-
-impl Request {
-    /// Answers the message. For one of a topic it does nothing.
-    pub fn reply(self, answer: &[u8]) {
-        if let Some(Answering { number, answers }) = self.answer {
-            let _ = answers.send((number, answer.to_vec()));
-        }
-    }
-}
 
 /// A member that joins sessions of its hub. It leaves when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
     publisher: Publisher,
+    restored: Vec<RestoredMessage>,
+    damaged: Option<PathBuf>,
 }
 
 impl Listener {
@@ -59,6 +39,7 @@ impl Listener {
         hub: SocketAddr,
         resolve: Option<Resolve>,
         factories: &[Arc<dyn StackFactory>],
+        folder: Option<&Folder>,
     ) -> Result<Self, Error> {
         if hub.is_ipv6() != local.is_ipv6() {
             return Err(family::mixed(local, hub));
@@ -75,18 +56,23 @@ impl Listener {
             mtu: config.assumed.mtu as u16,
         };
         let profile = config.properties.conn_capacity_profile;
+        let mut clock = Clock::start();
         let member = Member::new(&config.security, config.below, &Seed::from_system()?)?;
         let member = member.with_outside(&outside::models(factories));
-        let member = match config.keep_alive {
+        let mut member = match config.keep_alive {
             Some(interval) => member.with_keep_alive(interval),
             None => member,
         };
         let (sender, requests) = mpsc::unbounded_channel();
         let stacks = Stacks::open(factories, &ends)?;
         let (commands, receiver) = mpsc::unbounded_channel();
+        let mut saver = Saver::open(folder, clock.now())?;
+        let (restored, outcomes) = saver.restore(&mut member, &commands);
+        let damaged = saver.damaged.take();
         let driver = Driver {
             member,
-            outcomes: HashMap::new(),
+            outcomes,
+            saver,
             socket: socket::driven(socket::unicast(local, profile)?)?,
             outbox: Outbox::default(),
             woken: Readiness::of(&stacks)?,
@@ -96,10 +82,25 @@ impl Listener {
             resolver: Resolver::new(resolve),
             group: None,
             join_at: Instant::START,
-            clock: Clock::start(),
+            clock,
         };
         tokio::spawn(driver.run(sender, receiver));
-        Ok(Self { requests, publisher: Publisher(commands) })
+        Ok(Self { requests, publisher: Publisher(commands), restored, damaged })
+    }
+
+    /// The messages of former starts, if there is a storage ([`Preconnection::storage`]): those that
+    /// had no outcome are sent again, and the outcomes of others may not have reached the application.
+    /// Once; empty after that.
+    ///
+    /// [`Preconnection::storage`]: super::Preconnection::storage
+    pub fn restored(&mut self) -> Vec<RestoredMessage> {
+        std::mem::take(&mut self.restored)
+    }
+
+    /// A copy of the storage's log, if it was damaged: messages after the damage are lost, and the
+    /// outcomes of those before are unknown.
+    pub fn damaged_log(&self) -> Option<&Path> {
+        self.damaged.as_deref()
     }
 
     /// Sends messages to the hub's application, at any time, as long as this listener exists.
@@ -120,6 +121,7 @@ struct Driver {
     member: Member,
     /// Who waits for the outcome of a message.
     outcomes: HashMap<u32, Reply>,
+    saver: Saver,
     socket: UdpSocket,
     outbox: Outbox,
     stacks: Stacks,
@@ -141,12 +143,18 @@ impl Driver {
     ) {
         let (answers, mut answered) = mpsc::unbounded_channel();
         loop {
+            if !self.save().await {
+                return;
+            }
             // Joins the group before it tells the hub that it is ready.
             if !self.deliver(&sender, &answers) {
                 // Sends nothing more: it would acknowledge what the application has not received.
                 return;
             }
             let wake = self.turn().await;
+            if !self.save().await {
+                return;
+            }
             // `turn` can end messages too: their outcomes must not wait for the next event.
             if !self.deliver(&sender, &answers) {
                 return;
@@ -154,7 +162,7 @@ impl Driver {
             self.resolver.poll(self.member.is_waiting(), self.clock.now());
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
-                Some(command) = commands.recv() => self.execute(command),
+                Some(command) = commands.recv() => self.execute(command).await,
                 Some((number, answer)) = answered.recv() => {
                     self.answer(number, &answer);
                     for _ in 1..AT_ONCE {
@@ -201,7 +209,8 @@ impl Driver {
                 }
                 MemberEvent::Outcome { number, outcome } => {
                     if let Some(reply) = self.outcomes.remove(&number) {
-                        let _ = reply.send(Ok(outcome));
+                        let is_told = reply.send(Ok(outcome)).is_ok();
+                        self.saver.finish(number, is_told);
                     }
                 }
             }
@@ -279,16 +288,53 @@ impl Driver {
         }
     }
 
-    fn execute(&mut self, command: Command) {
+    /// Writes what has changed to the disk; `false` if that fails: then this end sends and reports
+    /// nothing more, so that the next start has the same outcomes.
+    async fn save(&mut self) -> bool {
+        let changes = self.member.take_changes();
+        let Err(why) = self.saver.write(changes, self.clock.now()).await else { return true };
+        for (_, reply) in self.outcomes.drain() {
+            let _ = reply.send(Err(SessionError::Storage(why.clone())));
+        }
+        false
+    }
+
+    /// Sends to the hub; returns the number of the message, which is on the disk if it is to be
+    /// stored.
+    async fn begin(
+        &mut self,
+        what: &Outgoing,
+        properties: MessageProperties,
+        now: Instant,
+    ) -> Result<u32, SessionError> {
+        if properties.stored && !self.saver.has_storage() {
+            let why = "the member has no storage: set one before it listens";
+            return Err(SessionError::Storage(why.to_owned()));
+        }
+        let number = self.send(what, properties, now)?;
+        let changes = self.member.take_changes();
+        self.saver.begin(number, &changes);
+        if let Err(why) = self.saver.write(changes, now).await {
+            self.member.withdraw_stored(number);
+            self.saver.forget(number);
+            return Err(SessionError::Storage(why));
+        }
+        Ok(number)
+    }
+
+    async fn execute(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Send { what, properties, reply } => match self.send(&what, properties, now) {
-                Ok(number) => drop(self.outcomes.insert(number, reply)),
-                Err(error) => drop(reply.send(Err(error))),
-            },
+            Command::Send { what, properties, reply } => {
+                match self.begin(&what, properties, now).await {
+                    Ok(number) => drop(self.outcomes.insert(number, reply)),
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
             // With too many open messages, the listener leaves when it is dropped.
             Command::Leave => drop(self.member.leave(now)),
             Command::ComeBack => self.member.come_back(),
+            Command::Told(id) => self.saver.told(id),
         }
     }
 

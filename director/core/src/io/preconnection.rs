@@ -4,6 +4,7 @@
 use super::discovery::Announcement;
 use super::outside::{self, StackFactory};
 use super::resolver::Resolve;
+use super::saver::Folder;
 use super::{Error, Listener, Session};
 use crate::Span;
 use crate::conditions::Conditions;
@@ -14,6 +15,7 @@ use crate::properties::TransportProperties;
 use crate::session::{Config, Security};
 use crate::targets::{Pattern, QosTargets};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A session before its start.
@@ -22,6 +24,7 @@ pub struct Preconnection {
     config: Config,
     map: Arc<PerformanceMap>,
     factories: Vec<Arc<dyn StackFactory>>,
+    folder: Option<Folder>,
     /// The name that the hub announces.
     #[cfg(feature = "discovery")]
     announced: Option<String>,
@@ -35,6 +38,7 @@ impl Preconnection {
             config,
             map,
             factories: Vec::new(),
+            folder: None,
             #[cfg(feature = "discovery")]
             announced: None,
         }
@@ -93,6 +97,16 @@ impl Preconnection {
     #[must_use]
     pub fn keep_alive(mut self, interval: impl Into<Span>) -> Self {
         self.config.keep_alive = Some(interval.into());
+        self
+    }
+
+    /// A member stores messages with [`MessageProperties::stored`](crate::MessageProperties::stored) in
+    /// this folder, up to `limit` bytes, until they have an outcome: the next start with the folder
+    /// sends them again ([`Listener::restored`]). One program at a time uses a folder; do not copy
+    /// it, or bring back an earlier version of it. It has no effect at a hub.
+    #[must_use]
+    pub fn storage(mut self, folder: impl Into<PathBuf>, limit: u64) -> Self {
+        self.folder = Some(Folder { path: folder.into(), limit });
         self
     }
 
@@ -161,7 +175,8 @@ impl Preconnection {
         local: impl Into<SocketAddr>,
         hub: impl Into<SocketAddr>,
     ) -> Result<Listener, Error> {
-        Listener::open(self.config, local.into(), hub.into(), None, &self.factories)
+        let (local, hub, folder) = (local.into(), hub.into(), self.folder.as_ref());
+        Listener::open(self.config, local, hub, None, &self.factories, folder)
     }
 
     /// Waits for a session as a member, as [`listen`](Self::listen) does, of a hub whose address
@@ -178,6 +193,7 @@ impl Preconnection {
     ) -> Result<Listener, Error> {
         let hub = resolve()?;
         let resolve: Resolve = Arc::new(resolve);
-        Listener::open(self.config, local.into(), hub, Some(resolve), &self.factories)
+        let (local, folder) = (local.into(), self.folder.as_ref());
+        Listener::open(self.config, local, hub, Some(resolve), &self.factories, folder)
     }
 }

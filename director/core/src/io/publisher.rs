@@ -7,9 +7,15 @@ use tokio::sync::{mpsc, oneshot};
 /// What a member's application asks of its I/O driver.
 #[derive(Debug)]
 pub(super) enum Command {
-    Send { what: Outgoing, properties: MessageProperties, reply: Reply },
+    Send {
+        what: Outgoing,
+        properties: MessageProperties,
+        reply: Reply,
+    },
     Leave,
     ComeBack,
+    /// The application has the outcome of a stored message.
+    Told(u64),
 }
 
 /// What goes to the hub, and has an outcome.

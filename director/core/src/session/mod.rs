@@ -113,6 +113,9 @@ pub enum SessionError {
     /// A topic or filter is not valid.
     #[error(transparent)]
     Topic(#[from] TopicError),
+    /// A message cannot be stored, or the member has no storage.
+    #[error("{0}")]
+    Storage(String),
     /// The session is over.
     #[error("the session is over")]
     Over,

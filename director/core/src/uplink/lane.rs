@@ -19,6 +19,10 @@ pub const LEAVE: u8 = 2;
 pub const SUBSCRIBE: u8 = 3;
 /// A message of a topic.
 pub const PUBLISH: u8 = 4;
+/// The sender of stored messages says who it is; the answer is a token.
+pub const INTRODUCE: u8 = 5;
+/// Bit of a kind: the message is stored, and its number over all starts precedes it.
+pub const STORED: u8 = 0x80;
 
 /// Kinds of the hub's replies.
 pub mod reply {

@@ -9,12 +9,15 @@
 use crate::platform::prelude::*;
 mod lane;
 mod sender;
+mod stored;
 mod topics;
 
 pub(crate) use lane::{
-    LEAVE, Lane, MESSAGE, PUBLISH, Path, REQUEST, SUBSCRIBE, reply, take_member,
+    INTRODUCE, LEAVE, Lane, MESSAGE, PUBLISH, Path, REQUEST, STORED, SUBSCRIBE, reply, take_member,
 };
 pub(crate) use sender::Uplink;
+pub(crate) use stored::{MAX_BACK, Stored};
+pub use stored::{SenderId, StoredChange, StoredMessage, StoredState, Token};
 pub(crate) use topics::{Publication, Subscriptions};
 
 use crate::Span;
@@ -27,6 +30,9 @@ pub struct MessageProperties {
     pub lifetime: Span,
     /// Messages with a lower value are sent first: `msgPriority`.
     pub priority: u32,
+    /// Whether the message outlasts this start of the member, which needs a storage: the next start
+    /// sends it again, and the hub's application gets it once.
+    pub stored: bool,
 }
 
 /// Default lifetime of a message: no message stays open for ever.
@@ -34,7 +40,7 @@ pub const LIFETIME: Span = Span::from_s(60);
 
 impl Default for MessageProperties {
     fn default() -> Self {
-        Self { lifetime: LIFETIME, priority: 100 }
+        Self { lifetime: LIFETIME, priority: 100, stored: false }
     }
 }
 

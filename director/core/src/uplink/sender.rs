@@ -1,7 +1,7 @@
 //! The member's end: queue by priority, deadlines, outcomes.
 
 use super::lane::{Path, reply};
-use super::{Failure, Lane, MAX_BYTES, MAX_OPEN, MESSAGE, MessageProperties, Outcome, REQUEST};
+use super::{Failure, Lane, MAX_BYTES, MAX_OPEN, MessageProperties, Outcome};
 use super::{LEAVE, UplinkFull};
 use crate::keys::{Party, Root};
 #[cfg(not(feature = "std"))]
@@ -52,25 +52,18 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Queues a message; returns its number. It is sent when the member has joined.
-    pub fn send(
-        &mut self,
-        bytes: &[u8],
-        answered: bool,
-        properties: MessageProperties,
-        now: Instant,
-    ) -> Result<u32, UplinkFull> {
-        let kind = if answered { REQUEST } else { MESSAGE };
-        self.push(kind, bytes, properties, now)
-    }
-
     /// Queues the message that the member leaves.
     pub fn leave(&mut self, lifetime: Span, now: Instant) -> Result<u32, UplinkFull> {
         // After all others.
-        self.push(LEAVE, &[], MessageProperties { lifetime, priority: u32::MAX }, now)
+        self.push(
+            LEAVE,
+            &[],
+            MessageProperties { lifetime, priority: u32::MAX, stored: false },
+            now,
+        )
     }
 
-    /// Queues a message of this kind.
+    /// Queues a message of this kind; returns its number. It is sent when the member has joined.
     pub fn push(
         &mut self,
         kind: u8,
@@ -87,6 +80,14 @@ impl Uplink {
         let queued = Queued { kind, bytes: bytes.to_vec(), until };
         self.queue.insert((properties.priority, next), queued);
         Ok(next)
+    }
+
+    /// Takes a message back that the lane does not have yet; returns whether it was there.
+    pub fn unqueue(&mut self, number: u32) -> bool {
+        let key = self.queue.keys().find(|(_, own)| *own == number).copied();
+        let queued = key.and_then(|key| self.queue.remove(&key));
+        queued.iter().for_each(|queued| self.bytes -= queued.bytes.len());
+        queued.is_some()
     }
 
     /// Number of messages without an outcome.

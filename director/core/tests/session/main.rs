@@ -13,6 +13,7 @@ mod overtaken;
 mod pair;
 mod proofs;
 mod rejected;
+mod stored;
 mod topics;
 mod uplink;
 

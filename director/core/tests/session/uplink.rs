@@ -293,7 +293,11 @@ proptest! {
         let mut sent = BTreeMap::new();
         let mut last = 0;
         for (index, (ms, answered, priority)) in (0_u16..).zip(lifetimes) {
-            let properties = MessageProperties { lifetime: Span::from_ms(ms), priority };
+            let properties = MessageProperties {
+                lifetime: Span::from_ms(ms),
+                priority,
+                ..MessageProperties::default()
+            };
             let number = world.publish(index, answered, properties);
             let until = world.now + ms * MS;
             last = last.max(until);

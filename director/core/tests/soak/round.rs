@@ -82,8 +82,11 @@ impl Applications {
             return false;
         };
         let (number, bytes, lifetime) = self.compose();
-        let properties =
-            MessageProperties { lifetime: Span::from(lifetime), priority: self.below(3) as u32 };
+        let properties = MessageProperties {
+            lifetime: Span::from(lifetime),
+            priority: self.below(3) as u32,
+            ..MessageProperties::default()
+        };
         let request = self.below(4) == 0;
         let outcome = match request {
             true => publisher.request(&bytes, properties).await,

@@ -2,7 +2,7 @@
 
 use crate::Instant;
 use crate::switch::MemberId;
-use crate::uplink::{Lane, Publication};
+use crate::uplink::{Lane, Publication, SenderId};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// The lane to one start of a member.
@@ -11,6 +11,8 @@ pub(super) struct MemberLane {
     pub start: u32,
     /// The hub's end.
     pub lane: Lane,
+    /// The sender of stored messages, if it has introduced itself.
+    pub sender: Option<SenderId>,
     /// Messages without a reply.
     pub open: BTreeMap<u32, Unanswered>,
 }

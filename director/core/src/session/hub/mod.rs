@@ -9,6 +9,8 @@ mod invite;
 mod invite_queue;
 mod lanes;
 mod measure;
+mod memory;
+mod outgoing;
 mod packets;
 mod pairing;
 mod places;
@@ -16,6 +18,7 @@ mod receive;
 mod revoke;
 mod send;
 mod strangers;
+mod subscribers;
 mod supervise;
 mod topics;
 mod uplink;
@@ -25,9 +28,11 @@ use self::distances::Distances;
 use self::echoes::Echoes;
 use self::invite_queue::{InviteQueue, asking_time};
 use self::lanes::Uplinks;
+use self::memory::Memory;
+use self::outgoing::Outgoing;
 use self::pairing::Pairing;
 use self::places::Strangers;
-use self::topics::Topics;
+use self::subscribers::Topics;
 use super::multicast::MulticastHealth;
 use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
@@ -45,21 +50,6 @@ use crate::rng::{Rng, Seed};
 use crate::switch::{MemberId, MessageId, Phase, Switch};
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// A message with missing answers or acknowledgements.
-struct Outgoing {
-    bytes: Vec<u8>,
-    to: usize,
-    /// Its receivers, if there are other members.
-    chosen: Option<Vec<MemberId>>,
-    topic: Option<String>,
-    sent_at: Instant,
-    /// Time of the next lateness check; `None` after it.
-    due: Option<Instant>,
-    until: Option<Instant>,
-    /// Whether its delay is recorded.
-    timed: bool,
-}
 
 /// A model in use.
 struct Stage {
@@ -144,6 +134,7 @@ pub struct Hub {
     strangers: Strangers,
     uplinks: Uplinks,
     topics: Topics,
+    memory: Memory,
     /// The member that the last datagram is from, if it is certainly not a repeated one.
     fresh: Option<MemberId>,
     events: VecDeque<Event>,
@@ -229,6 +220,7 @@ impl Hub {
             strangers: Strangers::default(),
             uplinks: Uplinks::default(),
             topics: Topics::default(),
+            memory: Memory::default(),
             fresh: None,
             events: VecDeque::new(),
             config,

@@ -1,7 +1,8 @@
 //! Messages to members.
 
+use super::outgoing::Outgoing;
 use super::supervise::MAX_MESSAGES;
-use super::{Hub, LINGER, Outgoing};
+use super::{Hub, LINGER};
 use crate::carrier::{Load, To};
 use crate::envelope;
 #[cfg(not(feature = "std"))]

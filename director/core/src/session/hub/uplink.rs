@@ -2,6 +2,7 @@
 
 use super::Hub;
 use super::lanes::{MemberLane, Unanswered, Uplinks};
+use super::memory::Arrived;
 use crate::carrier::To;
 use crate::keys::Party;
 #[cfg(not(feature = "std"))]
@@ -9,8 +10,8 @@ use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink::{
-    LEAVE, Lane, MESSAGE, MessageFrom, PUBLISH, Path, Publication, REQUEST, SUBSCRIBE,
-    Subscriptions, reply,
+    INTRODUCE, LEAVE, Lane, MESSAGE, MessageFrom, PUBLISH, Path, Publication, REQUEST, STORED,
+    SUBSCRIBE, SenderId, Subscriptions, reply,
 };
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
@@ -38,7 +39,7 @@ impl Hub {
         // A new start has new keys, and has forgotten the messages of the former one.
         if lanes.get(&from).is_none_or(|known| known.start != start) {
             let lane = Lane::new(root, Party::Hub, member, path);
-            lanes.insert(from, MemberLane { start, lane, open: BTreeMap::new() });
+            lanes.insert(from, MemberLane { start, lane, sender: None, open: BTreeMap::new() });
         }
         let Some(own) = lanes.get_mut(&from) else { return false };
         let (genuine, messages) = own.lane.receive(frame, now);
@@ -57,21 +58,51 @@ impl Hub {
         let Some(own) = self.uplinks.lanes.get_mut(&from.member) else { return };
         self.fresh = Some(from.member);
         own.open.retain(|_, open| open.until > now);
-        let full = own.open.len() >= MAX_UNANSWERED;
-        let publication = if kind == PUBLISH { Publication::decode(body) } else { None };
-        let published = publication.clone();
+        let is_full = own.open.len() >= MAX_UNANSWERED;
+        let (plain_kind, body, header) = match kind & STORED {
+            0 => (kind, body, None),
+            _ => match body.split_first_chunk::<10>() {
+                Some((header, body)) => (kind & !STORED, body, Some(*header)),
+                None => return,
+            },
+        };
+        let publication = if plain_kind == PUBLISH { Publication::decode(body) } else { None };
         // Also one that is refused: only open messages have a reply.
         own.open.insert(from.number, Unanswered { until, publication });
+        if let Some(header) = header {
+            // A refusal might not be true: an earlier sending may have been taken.
+            let Some(sender) = own.sender else { return };
+            if !self.is_new(&sender, header, from) {
+                return;
+            }
+        }
+        self.hand_over(from, plain_kind, body, is_full, now);
+    }
+
+    /// Whether a stored message is new; otherwise its sender gets the reply, if there is one.
+    fn is_new(&mut self, sender: &SenderId, header: [u8; 10], from: MessageFrom) -> bool {
+        let [number @ .., high, low] = header;
+        let back = u16::from_be_bytes([high, low]);
+        match self.memory.arrive(sender, u64::from_be_bytes(number), back, from) {
+            Arrived::New => return true,
+            Arrived::Over(kind, answer) => self.reply_with(from, kind, &answer),
+            Arrived::Open | Arrived::Nothing => {}
+        }
+        false
+    }
+
+    /// A new message of a member.
+    fn hand_over(&mut self, from: MessageFrom, kind: u8, body: &[u8], is_full: bool, now: Instant) {
         match kind {
             LEAVE => {
                 self.reply_with(from, reply::TAKEN, &[]);
                 self.leave_place(from.member, now);
             }
-            MESSAGE | REQUEST if !full => {
+            MESSAGE | REQUEST if !is_full => {
                 let (bytes, answered) = (body.to_vec(), kind == REQUEST);
                 self.events.push_back(Event::Message { from, bytes, answered });
             }
-            PUBLISH if !full && !self.topics.is_full() => match published {
+            PUBLISH if !is_full && !self.topics.is_full() => match Publication::decode(body) {
                 Some(Publication { topic, bytes }) => {
                     self.events.push_back(Event::Published { from, topic, bytes });
                 }
@@ -84,8 +115,21 @@ impl Hub {
                 }
                 None => self.refuse(from),
             },
+            INTRODUCE => self.introduce(from, body),
             _ => self.refuse(from),
         }
+    }
+
+    /// The sender of stored messages says who it is.
+    fn introduce(&mut self, from: MessageFrom, body: &[u8]) {
+        let (Ok(sender), fresh) = (SenderId::try_from(body), self.rng.bits().to_be_bytes()) else {
+            return self.refuse(from);
+        };
+        let token = self.memory.introduce(sender, from.member, fresh);
+        if let Some(own) = self.uplinks.lanes.get_mut(&from.member) {
+            own.sender = Some(sender);
+        }
+        self.reply_with(from, reply::ANSWER, &token);
     }
 
     /// The application has taken a message without an answer. Call it after the application has
@@ -107,6 +151,8 @@ impl Hub {
     /// Each message has one reply: later ones are dropped, and those to former starts.
     fn reply_with(&mut self, to: MessageFrom, kind: u8, body: &[u8]) {
         self.settled = None;
+        // A stored message may have been sent again since: its last sending waits for the reply.
+        let to = self.memory.reply(to, kind, body);
         let own = self.uplinks.lanes.get_mut(&to.member).filter(|own| own.start == to.start);
         let Some(own) = own else { return };
         let Some(Unanswered { until, publication }) = own.open.remove(&to.number) else { return };

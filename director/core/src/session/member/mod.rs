@@ -2,15 +2,17 @@
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+mod filters;
 mod handshakes;
 mod joining;
 mod reports;
+mod stored;
 mod topics;
 mod uplink;
 
+use self::filters::Filters;
 use self::handshakes::{Handshakes, Link};
 use self::reports::Reports;
-use self::topics::Filters;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
 use crate::envelope::{self, Data, Echo, FromMember};
@@ -19,7 +21,7 @@ use crate::keys::{Psk, Root};
 use crate::model::{ModelId, Models};
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
-use crate::uplink::{Lane, Outcome, Uplink};
+use crate::uplink::{Lane, Outcome, Stored, Uplink};
 use crate::window::Window;
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -106,6 +108,8 @@ pub struct Member {
     rng: Rng,
     uplink: Uplink,
     filters: Filters,
+    /// Messages that outlast this start, if there is a storage.
+    stored: Option<Stored>,
     /// The number of the message that the member leaves; `Some(0)` after it has left.
     leaving: Option<u32>,
     events: VecDeque<MemberEvent>,
@@ -129,6 +133,7 @@ impl Member {
             rng: Rng::new(seed),
             uplink: Uplink::default(),
             filters: Filters::default(),
+            stored: None,
             leaving: None,
             events: VecDeque::new(),
         })
@@ -179,7 +184,7 @@ impl Member {
             if self.uplink.receive(frame, now) {
                 self.reports.record_arrival();
             }
-            self.take_outcomes();
+            self.take_outcomes(now);
             return;
         }
         let Some(joined) = &mut self.joined else { return };
@@ -320,9 +325,10 @@ impl Member {
             }
         }
         self.restore_filters(now);
+        let stored = self.poll_stored(now);
         let (datagram, look) = self.uplink.poll(now);
-        self.take_outcomes();
-        (datagram, [wake, look].into_iter().flatten().min())
+        self.take_outcomes(now);
+        (datagram, [wake, look, stored].into_iter().flatten().min())
     }
 
     /// Reports to the hub, if it is time.
@@ -340,7 +346,7 @@ impl Member {
     /// Whether something of the hub is awaited: the member has not joined, or has open messages.
     pub fn is_waiting(&self) -> bool {
         !self.has_left()
-            && (self.joined.is_none() || self.reports.is_lost() || self.uplink.open() > 0)
+            && (self.joined.is_none() || self.reports.is_lost() || self.open_messages() > 0)
     }
 
     /// Events since the last call.

@@ -1,73 +1,14 @@
 //! Subscriptions of a member, and its messages of topics.
 
 use super::Member;
+use super::filters::Sent;
 use crate::Instant;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::session::SessionError;
-use crate::topic::{MAX_FILTERS, TopicError, check_filter, check_topic, matches};
-use crate::uplink::{
-    Failure, MessageProperties, Outcome, PUBLISH, Publication, SUBSCRIBE, Subscriptions,
-};
+use crate::topic::{MAX_FILTERS, TopicError, check_filter, check_topic};
+use crate::uplink::{MessageProperties, PUBLISH, Publication, SUBSCRIBE};
 use alloc::collections::BTreeSet;
-
-/// The filters of a member, and what the hub knows of them. The hub gets the whole list after each
-/// change and after each handshake: a list that is late or lost needs no repair (decision 118).
-#[derive(Default)]
-pub(super) struct Filters {
-    all: BTreeSet<String>,
-    /// Counts the changes.
-    version: u32,
-    /// The version that the hub of the present handshake has.
-    known: Option<u32>,
-    /// The message with the list that is on its way, its version, and whether the application
-    /// waits for its outcome.
-    sent: Option<Sent>,
-}
-
-struct Sent {
-    number: u32,
-    version: u32,
-    is_awaited: bool,
-}
-
-impl Filters {
-    /// Whether the application wants messages of a topic.
-    pub fn select(&self, topic: &str) -> bool {
-        self.all.iter().any(|filter| matches(filter, topic))
-    }
-
-    /// The member has new keys: the hub forgets what it had under the former ones.
-    pub fn forget_known(&mut self) {
-        self.known = None;
-    }
-
-    fn list(&self) -> Vec<u8> {
-        let filters = self.all.iter().cloned().collect();
-        Subscriptions { version: self.version, filters }.encode()
-    }
-
-    /// Whether the hub lacks the list, and none is on its way.
-    fn is_due(&self) -> bool {
-        // A hub that has had no list needs no empty one.
-        let is_known = self.known == Some(self.version);
-        let has_something = !self.all.is_empty() || self.known.is_some();
-        !is_known && self.sent.is_none() && has_something
-    }
-
-    /// A message has ended; returns whether it was a list that the application does not wait for.
-    pub fn ended(&mut self, number: u32, outcome: &Outcome) -> bool {
-        let Some(sent) = self.sent.take_if(|sent| sent.number == number) else { return false };
-        match outcome {
-            // Nothing else would come of the same list.
-            Outcome::Acknowledged(_) | Outcome::Failed(Failure::Refused | Failure::TooLong) => {
-                self.known = Some(sent.version);
-            }
-            Outcome::Failed(Failure::Unsent) | Outcome::Unknown => {}
-        }
-        !sent.is_awaited
-    }
-}
 
 impl Member {
     /// Subscribes to the topics that a filter selects, with the wildcards of MQTT: messages of
@@ -150,7 +91,7 @@ impl Member {
         now: Instant,
     ) -> Result<u32, SessionError> {
         check_topic(topic)?;
-        let sent = self.uplink.push(PUBLISH, &Publication::encode(topic, bytes), properties, now);
-        sent.map_err(|_| SessionError::Full(self.uplink.open()))
+        let sent = self.send_up(PUBLISH, &Publication::encode(topic, bytes), properties, now);
+        sent.map_err(|_| SessionError::Full(self.open_messages()))
     }
 }

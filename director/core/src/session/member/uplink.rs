@@ -2,7 +2,7 @@
 
 use super::{Member, MemberEvent};
 use crate::envelope::Invitation;
-use crate::uplink::{MessageProperties, Path, UplinkFull};
+use crate::uplink::{MESSAGE, MessageProperties, Path, REQUEST, Stored, UplinkFull};
 use crate::{Instant, Span};
 
 /// Time after which a member has left, whether the hub has confirmed it or not.
@@ -20,7 +20,7 @@ impl Member {
         properties: MessageProperties,
         now: Instant,
     ) -> Result<u32, UplinkFull> {
-        self.uplink.send(bytes, false, properties, now)
+        self.send_up(MESSAGE, bytes, properties, now)
     }
 
     /// Sends a request to the hub's application, as [`publish`](Self::publish) does; the outcome
@@ -34,12 +34,12 @@ impl Member {
         properties: MessageProperties,
         now: Instant,
     ) -> Result<u32, UplinkFull> {
-        self.uplink.send(bytes, true, properties, now)
+        self.send_up(REQUEST, bytes, properties, now)
     }
 
     /// Number of messages to the hub without an outcome.
     pub fn open_messages(&self) -> usize {
-        self.uplink.open()
+        self.uplink.open() + self.stored.as_ref().map_or(0, Stored::waiting)
     }
 
     /// Leaves the session: open messages go first, then the hub learns it. It takes 10 s at most.
@@ -77,12 +77,15 @@ impl Member {
             estimated: invitation.estimated,
         };
         self.filters.forget_known();
+        if let Some(stored) = &mut self.stored {
+            stored.forget_lane(&mut self.uplink);
+        }
         self.uplink.connect(&joined.link.root, joined.link.welcome.member, path);
     }
 
-    pub(super) fn take_outcomes(&mut self) {
+    pub(super) fn take_outcomes(&mut self, now: Instant) {
         for (number, outcome) in self.uplink.take_outcomes() {
-            if self.filters.ended(number, &outcome) {
+            if self.filters.ended(number, &outcome) || self.stored_ended(number, &outcome, now) {
                 continue;
             }
             if self.leaving != Some(number) {
@@ -93,5 +96,6 @@ impl Member {
             self.leaving = Some(0);
             self.joined = None;
         }
+        self.take_stored_outcomes();
     }
 }

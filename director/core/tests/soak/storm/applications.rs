@@ -99,7 +99,11 @@ impl Bed {
     pub fn publish(&mut self, member: usize) {
         let (number, bytes) = self.compose();
         let (now, probe, lifetime) = (self.instant(), !self.storm, self.lifetime());
-        let properties = MessageProperties { lifetime, priority: self.draws.below(3) as u32 };
+        let properties = MessageProperties {
+            lifetime,
+            priority: self.draws.below(3) as u32,
+            ..MessageProperties::default()
+        };
         let request = self.draws.below(4) == 0;
         let own = self.members[member].as_mut();
         let sent = own.map(|own| match request {

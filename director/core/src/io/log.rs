@@ -1,0 +1,243 @@
+//! A log of records on a disk, each with a checksum, which is synced before it counts. It is
+//! written anew when most of it is void.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Length and checksum of a record, in bytes.
+const HEAD: usize = 8;
+/// A log below this length is not written anew, in bytes.
+const LARGE: u64 = 1 << 20;
+
+/// A log in a folder, which one program has at a time.
+#[derive(Debug)]
+pub(super) struct Log {
+    folder: PathBuf,
+    name: &'static str,
+    file: File,
+    /// Length of the log, and how much of it was written when it was made anew, in bytes.
+    length: u64,
+    compacted: u64,
+}
+
+/// What was read from a log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Contents {
+    /// The records.
+    pub records: Vec<Vec<u8>>,
+    /// A copy of the log, if records after these are damaged. A record that was not written to its
+    /// end does not count: its program was stopped before it could know that it was there.
+    pub damaged: Option<PathBuf>,
+}
+
+impl Log {
+    /// Opens the log of this name in a folder, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// What failed, with the path: also if another program has the log, or it is longer than
+    /// `longest` bytes.
+    pub fn open(folder: &Path, name: &'static str, longest: u64) -> io::Result<(Self, Contents)> {
+        let path = folder.join(name);
+        let at =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        std::fs::create_dir_all(folder).map_err(at)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create(true).open(&path).map_err(at)?;
+        lock(&file).map_err(at)?;
+        let length = file.metadata().map_err(at)?.len();
+        if length > longest {
+            let why = format!(
+                "the log has {length} bytes, more than a limit of {longest}: remove the file, or raise the limit"
+            );
+            return Err(at(io::Error::other(why)));
+        }
+        let mut bytes = Vec::new();
+        (&file).take(longest).read_to_end(&mut bytes).map_err(at)?;
+        let Valid { records, length, is_damaged } = read(&bytes);
+        let damaged = match is_damaged {
+            true => Some(set_aside(folder, name, &bytes).map_err(at)?),
+            false => None,
+        };
+        file.set_len(length as u64).map_err(at)?;
+        let length = length as u64;
+        let log = Self { folder: folder.to_owned(), name, file, length, compacted: 0 };
+        Ok((log, Contents { records, damaged }))
+    }
+
+    /// Appends records; they are on the disk when it returns.
+    ///
+    /// # Errors
+    /// If the disk is full or fails: then the log ends before them.
+    pub fn append(&mut self, records: &[Vec<u8>]) -> io::Result<()> {
+        let bytes: Vec<u8> = records.iter().flat_map(|record| framed(record)).collect();
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // A part of them must not be before the next ones.
+            self.file.set_len(self.length)?;
+            return Err(error);
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Appends a record that may be lost with the machine's power.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn note(&mut self, record: &[u8]) -> io::Result<()> {
+        let bytes = framed(record);
+        if let Err(error) = self.file.write_all(&bytes) {
+            self.file.set_len(self.length)?;
+            return Err(error);
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Whether most of the log may be void.
+    pub fn is_large(&self) -> bool {
+        self.length > LARGE.max(2 * self.compacted)
+    }
+
+    /// Writes the log anew with these records only.
+    ///
+    /// # Errors
+    /// If the disk is full or fails: the former log stays.
+    pub fn compact(&mut self, records: &[Vec<u8>]) -> io::Result<()> {
+        let path = self.folder.join(format!("{}.next", self.name));
+        let mut next = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        let bytes: Vec<u8> = records.iter().flat_map(|record| framed(record)).collect();
+        next.write_all(&bytes)?;
+        next.sync_all()?;
+        // Before it has the name, so that no other program can take it in between.
+        lock(&next)?;
+        std::fs::rename(&path, self.folder.join(self.name))?;
+        File::open(&self.folder)?.sync_all()?;
+        (self.file, self.length) = (next, bytes.len() as u64);
+        self.compacted = self.length;
+        Ok(())
+    }
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    file.try_lock().map_err(|_| io::Error::other("another program uses it"))
+}
+
+/// Copies a log with damaged records to the first free name.
+fn set_aside(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    let free = |n: &u32| !folder.join(format!("{name}.damaged-{n}")).exists();
+    let Some(n) = (1..100).find(free) else {
+        return Err(io::Error::other("99 damaged logs are there: look at them, and remove them"));
+    };
+    let path = folder.join(format!("{name}.damaged-{n}"));
+    std::fs::write(&path, bytes)?;
+    Ok(path)
+}
+
+/// The first bytes of the SHA-256, which the library has for its keys: another kind of checksum would
+/// be another dependency.
+fn checksum(record: &[u8]) -> [u8; 4] {
+    let digest = ring::digest::digest(&ring::digest::SHA256, record);
+    digest.as_ref().first_chunk().copied().unwrap_or_default()
+}
+
+/// The bytes of a record: length, checksum, content.
+fn framed(record: &[u8]) -> Vec<u8> {
+    let mut bytes = (record.len() as u32).to_be_bytes().to_vec();
+    bytes.extend(checksum(record));
+    bytes.extend(record);
+    bytes
+}
+
+struct Valid {
+    records: Vec<Vec<u8>>,
+    length: usize,
+    is_damaged: bool,
+}
+
+/// The records of a log, up to the first that is not valid.
+fn read(bytes: &[u8]) -> Valid {
+    let (mut records, mut at) = (Vec::new(), 0);
+    while let Some((head, rest)) = bytes[at..].split_first_chunk::<HEAD>() {
+        let [a, b, c, d, written @ ..] = *head;
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        // It was not written to its end.
+        let Some(record) = rest.get(..length) else { break };
+        if checksum(record) != written {
+            return Valid { records, length: at, is_damaged: true };
+        }
+        at += HEAD + length;
+        records.push(record.to_vec());
+    }
+    Valid { records, length: at, is_damaged: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("director-log-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn open(&self) -> io::Result<(Log, Contents)> {
+            Log::open(&self.0, "out.log", 4 << 20)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn records_are_there_again_and_one_program_has_the_log() {
+        let folder = Folder::new("again");
+        let (mut log, contents) = folder.open().unwrap();
+        assert_eq!(contents, Contents::default());
+        log.append(&[b"one".to_vec(), Vec::new()]).unwrap();
+        log.note(b"two").unwrap();
+        let error = folder.open().unwrap_err().to_string();
+        assert!(error.contains("out.log: another program uses it"), "{error}");
+        log.compact(&[b"two".to_vec()]).unwrap();
+        log.append(&[b"three".to_vec()]).unwrap();
+        drop(log);
+        let (_log, contents) = folder.open().unwrap();
+        assert_eq!(contents.records, [b"two".to_vec(), b"three".to_vec()]);
+    }
+
+    #[test]
+    fn a_damaged_log_is_set_aside_and_one_that_is_too_long_is_an_error() {
+        let folder = Folder::new("damaged");
+        let (mut log, _) = folder.open().unwrap();
+        log.append(&[b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]).unwrap();
+        drop(log);
+        let path = folder.0.join("out.log");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[HEAD + 3 + HEAD] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let (mut log, contents) = folder.open().unwrap();
+        assert_eq!(contents.records, [b"one".to_vec()]);
+        assert_eq!(std::fs::read(contents.damaged.unwrap()).unwrap(), bytes);
+        log.append(&[b"four".to_vec()]).unwrap();
+        drop(log);
+        assert_eq!(folder.open().unwrap().1.records, [b"one".to_vec(), b"four".to_vec()]);
+        let error = Log::open(&folder.0, "out.log", 10).unwrap_err().to_string();
+        assert!(error.contains("remove the file, or raise the limit"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_up_to_the_first_damage(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let valid = read(&bytes);
+            prop_assert!(valid.length <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Who is in a session.
+
+use super::command::Command;
+use super::hub::Session;
+use crate::session::SessionError;
+use crate::switch::MemberId;
+use tokio::sync::oneshot;
+
+impl Session {
+    /// Revokes a member: its handshakes are refused, and the others get new keys, which seal all
+    /// messages from now on. If all members share one key, it can come back in another's place.
+    pub fn revoke(&self, member: MemberId) {
+        let _ = self.commands.send(Command::Revoke(member));
+    }
+
+    /// Accepts a revoked member again, with this key if each member has one.
+    ///
+    /// # Errors
+    /// [`SessionError`] if the key is too short, or the session is over.
+    pub async fn admit(&self, member: MemberId, key: &[u8]) -> Result<(), SessionError> {
+        let (reply, receiver) = oneshot::channel();
+        let command = Command::Admit(member, key.to_vec(), reply);
+        self.commands.send(command).map_err(|_| SessionError::Over)?;
+        receiver.await.map_err(|_| SessionError::Over)?
+    }
+
+    /// The members that have joined and not left; empty if the session is over.
+    pub async fn members(&self) -> Vec<MemberId> {
+        let (reply, receiver) = oneshot::channel();
+        let _ = self.commands.send(Command::Members(reply));
+        receiver.await.unwrap_or_default()
+    }
+}

@@ -1,0 +1,291 @@
+//! The folder of a member's stored messages.
+
+use super::log::Log;
+use crate::rng::Seed;
+use crate::uplink::{Failure, Outcome, SenderId, StoredChange, StoredMessage, StoredState, Token};
+use crate::{Instant, Span};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Name of the log in the folder.
+const LOG: &str = "outgoing.log";
+/// Maximum size of a log beyond twice the limit of messages, in bytes: ends of messages.
+const ENDS: u64 = 4 << 20;
+
+/// Kinds of records.
+const SENDER: u8 = 1;
+const ADDED: u8 = 2;
+const BEGUN: u8 = 3;
+const ENDED: u8 = 4;
+const TOLD: u8 = 5;
+
+/// A record of a message that has no outcome yet, or whose outcome the application may not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kept {
+    /// As it was added, with the token under which it may have been sent.
+    added: Vec<u8>,
+    ended: Option<Vec<u8>>,
+}
+
+/// Where a member's messages are stored.
+#[derive(Debug)]
+pub(super) struct Storage {
+    log: Log,
+    /// Maximum size of all messages, in bytes.
+    limit: u64,
+    sender: SenderId,
+    next: u64,
+    kept: BTreeMap<u64, Kept>,
+    size: u64,
+}
+
+/// What a folder had at the start.
+#[derive(Debug)]
+pub(super) struct Restored {
+    /// Messages without an outcome.
+    pub state: StoredState,
+    /// Messages whose outcome the application may not have.
+    pub ended: Vec<(u64, StoredMessage, Outcome)>,
+    /// A copy of a damaged log.
+    pub damaged: Option<PathBuf>,
+}
+
+impl Storage {
+    /// Opens a folder.
+    ///
+    /// # Errors
+    /// What failed, with the path.
+    pub fn open(folder: &Path, limit: u64, now: Instant) -> io::Result<(Self, Restored)> {
+        let longest = 2 * limit + ENDS;
+        let (log, contents) = Log::open(folder, LOG, longest)?;
+        let sender = fresh_sender()?;
+        let (kept, size) = (BTreeMap::new(), 0);
+        let mut storage = Self { log, limit, sender, next: 1, kept, size };
+        contents.records.iter().for_each(|record| storage.replay(record));
+        if contents.damaged.is_some() {
+            // Numbers may be used again, and ends be lost: under another name the hub has had none of
+            // these messages, and what it has had of the former sender is not known.
+            storage.sender = fresh_sender()?;
+            storage.begin(Token::default());
+        }
+        storage.compact()?;
+        let clock = Wall::now(now);
+        let mut restored = Restored {
+            state: StoredState { sender: storage.sender, next: storage.next, open: Vec::new() },
+            ended: Vec::new(),
+            damaged: contents.damaged,
+        };
+        for (id, kept) in &storage.kept {
+            let Some(message) = decode(*id, &kept.added, clock) else { continue };
+            match kept.ended.as_deref().and_then(decode_outcome) {
+                None => restored.state.open.push(message),
+                Some(outcome) => restored.ended.push((*id, message, outcome)),
+            }
+        }
+        Ok((storage, restored))
+    }
+
+    /// A record of the log takes effect.
+    fn replay(&mut self, record: &[u8]) {
+        let Some((kind, rest)) = record.split_first() else { return };
+        if *kind == SENDER || *kind == BEGUN {
+            match (*kind, rest) {
+                (SENDER, rest) => {
+                    let Some((sender, next)) = rest.split_first_chunk() else { return };
+                    let Ok(next) = <[u8; 8]>::try_from(next) else { return };
+                    self.sender = *sender;
+                    self.next = self.next.max(u64::from_be_bytes(next));
+                }
+                (_, rest) => {
+                    let Ok(token) = Token::try_from(rest) else { return };
+                    self.begin(token);
+                }
+            }
+            return;
+        }
+        let Some((id, rest)) = rest.split_first_chunk() else { return };
+        let id = u64::from_be_bytes(*id);
+        match *kind {
+            ADDED if decode(id, rest, Wall::default()).is_some() => {
+                self.next = self.next.max(id.saturating_add(1));
+                self.size += rest.len() as u64;
+                self.kept.insert(id, Kept { added: rest.to_vec(), ended: None });
+            }
+            ENDED => {
+                if let Some(kept) = self.kept.get_mut(&id) {
+                    kept.ended = Some(rest.to_vec());
+                }
+            }
+            TOLD => self.remove(id),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(kept) = self.kept.remove(&id) {
+            self.size = self.size.saturating_sub(kept.added.len() as u64);
+        }
+    }
+
+    /// All messages so far may have been sent.
+    fn begin(&mut self, token: Token) {
+        let open = self.kept.values_mut().filter(|kept| kept.ended.is_none());
+        open.for_each(|kept| mark(&mut kept.added, token));
+    }
+
+    /// Writes what has changed; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// The limit is reached, or the disk is full or fails: nothing of it counts.
+    pub fn write(&mut self, changes: &[StoredChange], now: Instant) -> io::Result<()> {
+        let clock = Wall::now(now);
+        let records: Vec<Vec<u8>> = changes.iter().map(|change| record(change, clock)).collect();
+        let added: usize = changes
+            .iter()
+            .zip(&records)
+            .filter(|(change, _)| matches!(change, StoredChange::Added(_)))
+            .map(|(_, record)| record.len())
+            .sum();
+        if added > 0 && self.size + added as u64 > self.limit {
+            let (size, limit) = (self.size, self.limit);
+            let why = format!(
+                "messages of {size} bytes are stored, and {added} more exceed the limit of {limit}: wait for outcomes, or raise the limit"
+            );
+            return Err(io::Error::other(why));
+        }
+        self.log.append(&records)?;
+        records.iter().for_each(|record| self.replay(record));
+        if self.log.is_large() {
+            // The former log stays if it fails, and serves as well.
+            let _ = self.compact();
+        }
+        Ok(())
+    }
+
+    /// The application has the outcome of a message. If that record is lost, it gets it again.
+    pub fn told(&mut self, id: u64) {
+        let record = [&[TOLD][..], &id.to_be_bytes()].concat();
+        let _ = self.log.note(&record);
+        self.remove(id);
+    }
+
+    fn compact(&mut self) -> io::Result<()> {
+        let mut records = vec![[&[SENDER][..], &self.sender, &self.next.to_be_bytes()].concat()];
+        for (id, kept) in &self.kept {
+            let id = id.to_be_bytes();
+            records.push([&[ADDED][..], &id, &kept.added].concat());
+            let ended = kept.ended.iter().map(|ended| [&[ENDED][..], &id, ended].concat());
+            records.extend(ended);
+        }
+        self.log.compact(&records)
+    }
+}
+
+fn fresh_sender() -> io::Result<SenderId> {
+    let bits = Seed::from_system().map_err(io::Error::other)?.bits();
+    Ok(bits.first_chunk().copied().unwrap_or_default())
+}
+
+/// A time of a session's clock, and the same time of the wall clock in ms since 1970: lifetimes go
+/// on while the program does not run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wall {
+    now: Instant,
+    ms: u64,
+}
+
+impl Wall {
+    fn now(now: Instant) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { now, ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    fn ms_of(self, at: Instant) -> u64 {
+        let left = if at > self.now { (at - self.now).as_ns() / 1_000_000 } else { 0 };
+        self.ms.saturating_add(left)
+    }
+
+    fn of_ms(self, ms: u64) -> Instant {
+        // 30 years: what a session's clock can add.
+        let left = ms.saturating_sub(self.ms).min(1_000_000_000_000);
+        self.now + Span::from_ms(left)
+    }
+}
+
+/// The bytes of a change.
+fn record(change: &StoredChange, clock: Wall) -> Vec<u8> {
+    match change {
+        StoredChange::Begun(token) => [&[BEGUN][..], token].concat(),
+        StoredChange::Ended(id, outcome) => {
+            let outcome = encode_outcome(outcome);
+            [&[ENDED][..], &id.to_be_bytes(), &outcome].concat()
+        }
+        StoredChange::Added(message) => {
+            let until = clock.ms_of(message.until).to_be_bytes();
+            let begun = message.begun.unwrap_or_default();
+            let flags = [u8::from(message.begun.is_some()), message.kind];
+            let priority = message.priority.to_be_bytes();
+            let parts: [&[u8]; 7] = [
+                &[ADDED],
+                &message.id.to_be_bytes(),
+                &flags,
+                &begun,
+                &until,
+                &priority,
+                &message.body,
+            ];
+            parts.concat()
+        }
+    }
+}
+
+/// Marks a message as one that may have been sent.
+fn mark(added: &mut [u8], token: Token) {
+    if let Some(([begun, _], rest)) = added.split_first_chunk_mut::<2>()
+        && let Some((own, _)) = rest.split_first_chunk_mut::<8>()
+    {
+        (*begun, *own) = (1, token);
+    }
+}
+
+/// A message, from its record after kind and number.
+fn decode(id: u64, added: &[u8], clock: Wall) -> Option<StoredMessage> {
+    let ([begun, kind], rest) = added.split_first_chunk()?;
+    let (token, rest) = rest.split_first_chunk::<8>()?;
+    let (until, rest) = rest.split_first_chunk()?;
+    let (priority, body) = rest.split_first_chunk()?;
+    Some(StoredMessage {
+        id,
+        kind: *kind,
+        body: body.to_vec(),
+        priority: u32::from_be_bytes(*priority),
+        until: clock.of_ms(u64::from_be_bytes(*until)),
+        begun: (*begun != 0).then_some(*token),
+    })
+}
+
+fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
+    match outcome {
+        Outcome::Acknowledged(None) => vec![0],
+        Outcome::Acknowledged(Some(answer)) => [&[1][..], answer].concat(),
+        Outcome::Unknown => vec![2],
+        Outcome::Failed(Failure::Unsent) => vec![3],
+        Outcome::Failed(Failure::Refused) => vec![4],
+        Outcome::Failed(Failure::TooLong) => vec![5],
+    }
+}
+
+fn decode_outcome(bytes: &[u8]) -> Option<Outcome> {
+    let (kind, answer) = bytes.split_first()?;
+    Some(match kind {
+        0 => Outcome::Acknowledged(None),
+        1 => Outcome::Acknowledged(Some(answer.to_vec())),
+        2 => Outcome::Unknown,
+        3 => Outcome::Failed(Failure::Unsent),
+        4 => Outcome::Failed(Failure::Refused),
+        5 => Outcome::Failed(Failure::TooLong),
+        _ => return None,
+    })
+}

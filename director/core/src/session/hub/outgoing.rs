@@ -1,0 +1,21 @@
+//! A message of the hub.
+
+use crate::Instant;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use crate::switch::MemberId;
+
+/// A message with missing answers or acknowledgements.
+pub(super) struct Outgoing {
+    pub bytes: Vec<u8>,
+    pub to: usize,
+    /// Its receivers, if there are other members.
+    pub chosen: Option<Vec<MemberId>>,
+    pub topic: Option<String>,
+    pub sent_at: Instant,
+    /// Time of the next lateness check; `None` after it.
+    pub due: Option<Instant>,
+    pub until: Option<Instant>,
+    /// Whether its delay is recorded.
+    pub timed: bool,
+}
