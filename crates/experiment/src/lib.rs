@@ -83,8 +83,8 @@ pub use overrides::Overrides;
 pub use plan::{
     Backend, Command, FanOut, Interaction, POOL_LIMIT, Plan, PlannedBridge, PlannedCapture,
     PlannedChange, PlannedChangeKind, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork,
-    PlannedNode, PlannedProfile, PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way,
-    Workload,
+    PlannedNode, PlannedPlatform, PlannedProfile, PlannedRoot, PlannedRoute, PlannedServices,
+    SourceAddresses, Way, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

@@ -4,6 +4,7 @@ mod dhcp;
 mod machine;
 mod network;
 mod node;
+mod platform;
 mod reception;
 mod route;
 mod way;
@@ -19,6 +20,7 @@ pub use self::node::{
     PlannedBridge, PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile,
     PlannedRoot, PlannedServices,
 };
+pub use self::platform::PlannedPlatform;
 pub use self::route::PlannedRoute;
 pub use self::way::Way;
 pub(crate) use self::way::way;
