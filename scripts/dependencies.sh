@@ -73,6 +73,7 @@ if [ "${1:-}" = test ]; then
         need "an HTTP client for it, in tests" "command -v curl" curl
         need "an HTTP client that sends many requests, in tests" "command -v ab" apache2-utils
         need "MQTT from Python, in tests" "python3 -c 'import paho.mqtt' || /usr/bin/python3 -c 'import paho.mqtt'" python3-paho-mqtt
+        need "programs for arm64, in tests" "command -v qemu-aarch64-static" qemu-user-static
         need "CoAP, in tests" "command -v coap-client-notls" libcoap3-bin
         need "a cluster, in tests" "command -v slurmctld || test -x /usr/sbin/slurmctld" slurmctld
         need "a cluster's nodes, in tests" "command -v slurmd || test -x /usr/sbin/slurmd" slurmd

@@ -5,6 +5,7 @@ mod dhcp;
 mod machine;
 mod network;
 mod node;
+mod platform;
 mod reception;
 mod route;
 mod way;
@@ -21,6 +22,7 @@ pub use self::node::{
     PlannedBridge, PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile,
     PlannedRoot, PlannedServices,
 };
+pub use self::platform::PlannedPlatform;
 pub use self::route::PlannedRoute;
 pub use self::way::Way;
 pub(crate) use self::way::way;

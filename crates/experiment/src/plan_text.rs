@@ -167,6 +167,7 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(root) = &first.root {
         write!(f, ", root {}", root.path.display())?;
         root.image.iter().try_for_each(|image| write!(f, " ({image})"))?;
+        root.platform.iter().try_for_each(|platform| write!(f, " for {platform}"))?;
     }
     writeln!(f)?;
     write_routes(f, nodes)?;

@@ -6,6 +6,7 @@ use crate::digest::{self, Hashing};
 use crate::error::{Error, Fault};
 use crate::layer;
 use crate::manifest::{self, ImageEntry};
+use crate::platform::Platform;
 use crate::source::Source;
 use crate::tree::Tree;
 use std::io::BufReader;
@@ -29,10 +30,18 @@ impl Archive {
     /// `name` selects an image where there are several: the full name, or the tag alone.
     ///
     /// # Errors
-    /// When there is no such image, it is for another platform, or its manifest or
-    /// configuration is damaged.
+    /// When there is no such image, it is for another platform than this machine's, or its manifest
+    /// or configuration is damaged.
     pub fn open(path: &Path, name: Option<&str>) -> Result<Self, Error> {
-        Self::read(path, name).map_err(|fault| fault.at(path))
+        Self::open_for(path, name, &Platform::this())
+    }
+
+    /// As [`Archive::open`], but an image for `platform`.
+    ///
+    /// # Errors
+    /// As [`Archive::open`].
+    pub fn open_for(path: &Path, name: Option<&str>, platform: &Platform) -> Result<Self, Error> {
+        Self::read(path, name, platform).map_err(|fault| fault.at(path))
     }
 
     /// Whether `path` is the folder of an OCI image layout, and not a root file system.
@@ -40,9 +49,9 @@ impl Archive {
         path.join("oci-layout").is_file() && path.join("index.json").is_file()
     }
 
-    fn read(path: &Path, name: Option<&str>) -> Result<Self, Fault> {
+    fn read(path: &Path, name: Option<&str>, platform: &Platform) -> Result<Self, Fault> {
         let source = Source::open(path)?;
-        let image = choose(manifest::images(&source)?, name)?;
+        let image = choose(manifest::images(&source, platform)?, name)?;
         let (file, expected_digest) = &image.config;
         let text = source.text(file)?;
         let digest = digest::of(&text);
@@ -50,7 +59,7 @@ impl Archive {
         if expected_digest.as_ref().is_some_and(|expected_digest| *expected_digest != digest) {
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
-        let config = config::File::read(&text, file)?;
+        let config = config::File::read(&text, file, platform)?;
         let layers = config.layers().to_vec();
         // Each layer's content is checked against its digest in the configuration, so both lists
         // must match.
@@ -125,9 +134,12 @@ impl Archive {
 /// Selects the image.
 fn choose(images: Vec<ImageEntry>, name: Option<&str>) -> Result<ImageEntry, Fault> {
     let names = || {
-        let names = images.iter().map(|image| match image.names.first() {
-            Some(name) => name.clone(),
-            None => "(no name)".to_owned(),
+        let names = images.iter().map(|image| {
+            let name = image.names.first().map_or("(no name)", String::as_str);
+            match image.variant.as_str() {
+                "" => name.to_owned(),
+                variant => format!("{name} (variant {variant})"),
+            }
         });
         names.collect::<Vec<_>>()
     };

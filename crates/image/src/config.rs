@@ -2,6 +2,7 @@
 
 use crate::digest;
 use crate::error::Fault;
+use crate::platform::Platform;
 use serde::Deserialize;
 
 /// How to run the image's program.
@@ -25,6 +26,8 @@ pub(crate) struct File {
     architecture: String,
     #[serde(default)]
     os: String,
+    #[serde(default)]
+    variant: String,
     #[serde(default)]
     config: Option<Inner>,
     rootfs: RootFs,
@@ -51,26 +54,25 @@ struct RootFs {
 }
 
 impl File {
-    /// Parses and checks the configuration.
+    /// Parses and checks the configuration of an image for `platform`.
     ///
     /// # Errors
     /// The text is no configuration of an image, a digest is invalid, or the image is for another
     /// platform.
-    pub fn read(text: &[u8], name: &str) -> Result<Self, Fault> {
+    pub fn read(text: &[u8], name: &str, platform: &Platform) -> Result<Self, Fault> {
         let file: Self =
             serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;
         // They become names of folders, so nothing else than digits may be in them.
         if let Some(wrong) = file.rootfs.diff_ids.iter().find(|id| digest::hex(id).is_none()) {
             return Err(Fault::damaged(name, format!("`{wrong}` is not a SHA-256 digest")));
         }
-        let (os, architecture) = this_platform();
-        // Some tools leave them out.
-        let other = |found: &str, expected: &str| !found.is_empty() && found != expected;
-        if other(&file.os, os) || other(&file.architecture, architecture) {
-            return Err(Fault::Platform {
-                found: format!("{}/{}", file.os, file.architecture),
-                expected: format!("{os}/{architecture}"),
-            });
+        let found = Platform {
+            os: file.os.clone(),
+            architecture: file.architecture.clone(),
+            variant: file.variant.clone(),
+        };
+        if !platform.accepts(&found) {
+            return Err(Fault::platform(&[found], platform));
         }
         Ok(file)
     }
@@ -97,53 +99,6 @@ impl File {
                 .collect(),
             cwd: cwd.unwrap_or_else(|| "/".to_owned()),
             user: inner.user.unwrap_or_default(),
-        }
-    }
-}
-
-/// This machine's platform (OS, architecture) in Go's terms, which images use.
-pub(crate) fn this_platform() -> (&'static str, &'static str) {
-    ("linux", architecture(std::env::consts::ARCH, cfg!(target_endian = "little")))
-}
-
-/// Go's name of an architecture with Rust's name, which for some does not have the byte order.
-fn architecture(name: &str, little_endian: bool) -> &str {
-    match (name, little_endian) {
-        ("x86_64", _) => "amd64",
-        ("x86", _) => "386",
-        ("aarch64", _) => "arm64",
-        ("loongarch64", _) => "loong64",
-        ("powerpc64", true) => "ppc64le",
-        ("powerpc64", false) => "ppc64",
-        ("mips", true) => "mipsle",
-        ("mips64", true) => "mips64le",
-        (other, _) => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Names of GOARCH (`go tool dist list`), which the OCI image specification uses.
-    #[test]
-    fn architectures_have_the_names_of_images_in_both_byte_orders() {
-        for (rust, little_endian, go) in [
-            ("x86_64", true, "amd64"),
-            ("x86", true, "386"),
-            ("aarch64", true, "arm64"),
-            ("arm", true, "arm"),
-            ("riscv64", true, "riscv64"),
-            ("loongarch64", true, "loong64"),
-            ("s390x", false, "s390x"),
-            ("powerpc64", true, "ppc64le"),
-            ("powerpc64", false, "ppc64"),
-            ("mips", true, "mipsle"),
-            ("mips", false, "mips"),
-            ("mips64", true, "mips64le"),
-            ("mips64", false, "mips64"),
-        ] {
-            assert_eq!(architecture(rust, little_endian), go, "{rust} {little_endian}");
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Errors of reading, unpacking and caching images.
 
+use crate::platform::Platform;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// How many platforms an error names: an archive may have any number.
+const MOST_NAMES: usize = 8;
 
 /// Why an image cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +39,14 @@ pub enum Fault {
         names: Vec<String>,
     },
     /// The image is for another platform.
-    #[error("is for {found}, and this machine is {expected}\n  save the image for this platform")]
+    #[error(
+        "is for {found}, and not for {expected}\n  save the image for that platform, or name \
+         another one next to `root`, whose programs QEMU runs: `platform: linux/arm64`"
+    )]
     Platform {
-        /// The image's platform, as `os/architecture`.
+        /// The platforms of its images, as `os/architecture` or `os/architecture/variant`.
         found: String,
-        /// This machine's platform.
+        /// The selected platform; by default this machine's.
         expected: String,
     },
     /// A part of the image is missing, truncated or does not match its digest.
@@ -88,6 +95,18 @@ pub enum Fault {
 impl Fault {
     pub(crate) fn at(self, archive: &Path) -> Error {
         Error { archive: archive.to_owned(), fault: self }
+    }
+
+    pub(crate) fn platform(found: &[Platform], expected: &Platform) -> Self {
+        let mut names: Vec<String> = found.iter().map(Platform::to_string).collect();
+        // Attestations have a platform of this name, and are no images.
+        names.retain(|name| name != "unknown/unknown" || found.len() == 1);
+        names.sort();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMES);
+        names.truncate(MOST_NAMES);
+        let more = if more > 0 { format!(" and {more} others") } else { String::new() };
+        Self::Platform { found: names.join(", ") + &more, expected: expected.to_string() }
     }
 
     pub(crate) fn damaged(part: impl Into<String>, why: impl ToString) -> Self {

@@ -1,8 +1,8 @@
 //! Maps the files of an archive to images, for `docker save` archives and OCI layouts.
 
-use crate::config::this_platform;
 use crate::digest;
 use crate::error::Fault;
+use crate::platform::Platform;
 use crate::source::Source;
 use serde::Deserialize;
 
@@ -15,6 +15,8 @@ pub(crate) struct ImageEntry {
     pub config: (String, Option<String>),
     /// The files of its layers, the lowest first.
     pub layers: Vec<String>,
+    /// The variant of the architecture that an index states for it, such as `v7`; may be empty.
+    pub variant: String,
 }
 
 /// An image of a `docker save` archive.
@@ -42,35 +44,41 @@ struct Document {
 struct Descriptor {
     digest: String,
     #[serde(default)]
-    platform: Option<Platform>,
+    platform: Option<Stated>,
     #[serde(default)]
     annotations: Option<std::collections::HashMap<String, String>>,
 }
 
+/// The platform of a manifest in an index.
 #[derive(Debug, Clone, Deserialize)]
-struct Platform {
+struct Stated {
     architecture: String,
     os: String,
+    #[serde(default)]
+    variant: String,
+}
+
+impl Stated {
+    fn platform(&self) -> Platform {
+        let Self { architecture, os, variant } = self.clone();
+        Platform { os, architecture, variant }
+    }
 }
 
 /// The maximum nesting of indexes.
 const MAX_DEPTH: u32 = 4;
 
-/// The images of an archive. The OCI layout has priority: newer `docker save` versions
-/// write both forms, and only the OCI layout states all digests.
-pub(crate) fn images(source: &Source) -> Result<Vec<ImageEntry>, Fault> {
+/// The images of an archive for `platform`. The OCI layout has priority: newer `docker save`
+/// versions write both forms, and only the OCI layout states all digests.
+pub(crate) fn images(source: &Source, platform: &Platform) -> Result<Vec<ImageEntry>, Fault> {
     if source.has("index.json") && source.has("oci-layout") {
-        let mut found = Vec::new();
-        let mut others = Vec::new();
+        let mut walk = Walk { source, platform, found: Vec::new(), others: Vec::new() };
         let index: Document = parse(&source.text("index.json")?, "index.json")?;
-        walk(source, index, "index.json", &[], MAX_DEPTH, &mut found, &mut others)?;
-        // If no image fits, the last other platform is named.
-        return match (found.is_empty(), others.pop()) {
-            (true, Some(found)) => {
-                let (os, architecture) = this_platform();
-                Err(Fault::Platform { found, expected: format!("{os}/{architecture}") })
-            }
-            _ => Ok(found),
+        let top = Place { name: "index.json", called: &[], variant: "", deeper: MAX_DEPTH };
+        walk.document(index, &top)?;
+        return match walk.found.is_empty() && !walk.others.is_empty() {
+            true => Err(Fault::platform(&walk.others, platform)),
+            false => Ok(walk.found),
         };
     }
     if !source.has("manifest.json") {
@@ -81,6 +89,7 @@ pub(crate) fn images(source: &Source) -> Result<Vec<ImageEntry>, Fault> {
         names: image.repo_tags.unwrap_or_default(),
         config: (image.config, None),
         layers: image.layers,
+        variant: String::new(),
     });
     Ok(images.collect())
 }
@@ -100,51 +109,68 @@ fn blob(descriptor: &Descriptor, named_in: &str) -> Result<String, Fault> {
     }
 }
 
-/// Descends into an index, or adds the image of a manifest.
-fn walk(
-    source: &Source,
-    document: Document,
-    name: &str,
-    called: &[String],
+/// A search for images in nested indexes.
+struct Walk<'a> {
+    source: &'a Source,
+    platform: &'a Platform,
+    found: Vec<ImageEntry>,
+    /// Platforms of the images that do not fit.
+    others: Vec<Platform>,
+}
+
+/// Where a document is, and what the indexes above say of it.
+struct Place<'a> {
+    name: &'a str,
+    called: &'a [String],
+    variant: &'a str,
+    /// How many levels may follow.
     deeper: u32,
-    found: &mut Vec<ImageEntry>,
-    others: &mut Vec<String>,
-) -> Result<(), Fault> {
-    if let (Some(config), Some(layers)) = (&document.config, &document.layers) {
-        let layers: Result<_, _> = layers.iter().map(|layer| blob(layer, name)).collect();
-        found.push(ImageEntry {
-            names: called.to_vec(),
-            config: (blob(config, name)?, Some(config.digest.clone())),
-            layers: layers?,
-        });
-        return Ok(());
+}
+
+impl Walk<'_> {
+    /// Descends into an index, or adds the image of a manifest.
+    fn document(&mut self, document: Document, place: &Place<'_>) -> Result<(), Fault> {
+        let name = place.name;
+        if let (Some(config), Some(layers)) = (&document.config, &document.layers) {
+            let layers: Result<_, _> = layers.iter().map(|layer| blob(layer, name)).collect();
+            self.found.push(ImageEntry {
+                names: place.called.to_vec(),
+                config: (blob(config, name)?, Some(config.digest.clone())),
+                layers: layers?,
+                variant: place.variant.to_owned(),
+            });
+            return Ok(());
+        }
+        let Some(manifests) = document.manifests else {
+            return Err(Fault::damaged(name, "it is neither an index nor a manifest"));
+        };
+        manifests.into_iter().try_for_each(|descriptor| self.descriptor(descriptor, place))
     }
-    let Some(manifests) = document.manifests else {
-        return Err(Fault::damaged(name, "it is neither an index nor a manifest"));
-    };
-    for descriptor in manifests {
+
+    fn descriptor(&mut self, descriptor: Descriptor, place: &Place<'_>) -> Result<(), Fault> {
+        let stated = descriptor.platform.as_ref().map(Stated::platform);
         // Before reading it: an archive often has only the blobs of one platform.
-        if let Some(platform) = &descriptor.platform
-            && (platform.os.as_str(), platform.architecture.as_str()) != this_platform()
-        {
-            others.push(format!("{}/{}", platform.os, platform.architecture));
-            continue;
+        if let Some(stated) = stated.as_ref().filter(|stated| !self.platform.accepts(stated)) {
+            self.others.push(stated.clone());
+            return Ok(());
         }
-        if deeper == 0 {
-            return Err(Fault::damaged(name, "indexes are nested too deeply"));
+        if place.deeper == 0 {
+            return Err(Fault::damaged(place.name, "indexes are nested too deeply"));
         }
-        let file = blob(&descriptor, name)?;
-        let text = source.text(&file)?;
+        let file = blob(&descriptor, place.name)?;
+        let text = self.source.text(&file)?;
         if digest::of(&text) != descriptor.digest {
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
-        let mut called = called.to_vec();
+        let mut called = place.called.to_vec();
         // The full name if the tool wrote it (containerd), else the OCI tag.
         let names = descriptor.annotations.unwrap_or_default();
         for key in ["io.containerd.image.name", "org.opencontainers.image.ref.name"] {
             called.extend(names.get(key).cloned());
         }
-        walk(source, parse(&text, &file)?, &file, &called, deeper - 1, found, others)?;
+        let variant = stated.map_or_else(|| place.variant.to_owned(), |stated| stated.variant);
+        let below =
+            Place { name: &file, called: &called, variant: &variant, deeper: place.deeper - 1 };
+        self.document(parse(&text, &file)?, &below)
     }
-    Ok(())
 }

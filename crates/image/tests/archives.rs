@@ -288,6 +288,63 @@ fn another_machines_image_is_refused() {
     assert!(text.contains("is for linux/mips"), "{text}");
 }
 
+/// The files of one OCI layout with an image for each of these platforms, of which each has one file
+/// with its name.
+fn for_platforms(platforms: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+    let mut manifests = Vec::new();
+    let mut all = Vec::new();
+    for (architecture, variant) in platforms {
+        let name = format!("{architecture}{variant}");
+        let layer = Layer::new().file("name", name.as_bytes());
+        let mut image = Image::new(vec![(layer, Pack::Plain)], json!({}));
+        image.config["architecture"] = (*architecture).into();
+        let mut files = image.layout();
+        files.retain(|(name, text)| {
+            if name == "index.json" {
+                let index: serde_json::Value = serde_json::from_slice(text).unwrap();
+                let mut manifest = index["manifests"][0].clone();
+                manifest["platform"] = json!({"os": "linux", "architecture": architecture});
+                if !variant.is_empty() {
+                    manifest["platform"]["variant"] = (*variant).into();
+                }
+                manifests.push(manifest);
+            }
+            name != "index.json"
+        });
+        all.extend(files);
+    }
+    let index = json!({"schemaVersion": 2, "manifests": manifests});
+    all.push(("index.json".to_owned(), serde_json::to_vec(&index).unwrap()));
+    all
+}
+
+#[test]
+fn of_several_platforms_the_selected_one_is_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.tar");
+    let all = [("amd64", ""), ("arm", "v6"), ("arm", "v7"), ("arm64", "v8"), ("riscv64", "")];
+    write_tar(&path, &for_platforms(&all));
+    let of = |architecture: &str, variant: &str| image::Platform {
+        os: "linux".to_owned(),
+        architecture: architecture.to_owned(),
+        variant: variant.to_owned(),
+    };
+    let cases = [("arm", "v7", "armv7"), ("arm64", "", "arm64v8"), ("riscv64", "", "riscv64")];
+    for (number, (architecture, variant, name)) in cases.into_iter().enumerate() {
+        let root = dir.path().join(number.to_string());
+        fs::create_dir(&root).unwrap();
+        let archive = Archive::open_for(&path, None, &of(architecture, variant)).unwrap();
+        archive.unpack(&root).unwrap();
+        assert_eq!(fs::read_to_string(root.join("name")).unwrap(), name);
+    }
+    let text = Archive::open_for(&path, None, &of("arm", "")).unwrap_err().to_string();
+    assert!(text.contains("1 (variant v6), 1 (variant v7)"), "{text}");
+    let text = Archive::open_for(&path, None, &of("s390x", "")).unwrap_err().to_string();
+    let found = "is for linux/amd64, linux/arm/v6, linux/arm/v7, linux/arm64/v8, linux/riscv64, and \
+                 not for linux/s390x";
+    assert!(text.contains(found), "{text}");
+}
+
 #[test]
 fn of_several_images_one_must_be_named() {
     let dir = tempfile::tempdir().unwrap();

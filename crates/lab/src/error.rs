@@ -1,6 +1,7 @@
 //! Errors of a lab, each with its likely cause and fix.
 
 use crate::failure::Failure;
+use crate::users::RUN_FOREIGN;
 use crate::veth::PUT_NETEM;
 use std::path::PathBuf;
 
@@ -71,6 +72,18 @@ pub enum Error {
         why: String,
         /// The fix.
         fix: String,
+    },
+    /// Programs of an architecture cannot be run.
+    #[error(
+        "no emulator for programs of {architecture}: {why}\n  install QEMU's static emulators: \
+         Debian, Ubuntu and Arch: package qemu-user-static; Fedora: package qemu-user-static-aarch64 \
+         (or of another architecture)"
+    )]
+    Emulator {
+        /// Its name in images (GOARCH).
+        architecture: String,
+        /// The cause.
+        why: String,
     },
     /// CPU or memory limits are configured but not available.
     #[error("could not limit node {node}: {why}\n  {fix}")]
@@ -172,6 +185,12 @@ fn hint(failure: &Failure) -> &'static str {
         tried if tried.starts_with("mount an overlay") => {
             "\n  the `root` of a node needs overlayfs: modprobe overlay; without root, Linux 5.11 \
              or later with overlayfs for users"
+        }
+        tried if tried.starts_with(RUN_FOREIGN) => {
+            "\n  this needs Linux 6.7 or later with binfmt_misc, and a node with users of its own \
+             (without `privileged`; see `thingbed doctor`); or, as root, an emulator for all \
+             programs of the machine: Debian and Ubuntu: apt install qemu-user-static \
+             binfmt-support; Fedora: dnf install qemu-user-static"
         }
         tried if tried.starts_with("switch to the image's user") => {
             "\n  without root a node has only the user root: run as root"

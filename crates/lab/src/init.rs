@@ -4,6 +4,7 @@
 use crate::boundary;
 use crate::bridge;
 use crate::clock::Clock;
+use crate::emulator::Emulator;
 use crate::failure::Failure;
 use crate::interface::{self, change_mtu};
 use crate::machine_tap;
@@ -164,19 +165,26 @@ fn separate(
 ) -> Result<Option<Separate>, Failure> {
     // From the host's /proc.
     let ids = Ids::of_node(slot);
+    let emulator = setting.root.as_ref().and_then(|root| root.emulator.as_ref());
+    let has_emulator = emulator.is_none_or(Emulator::is_registered);
     let none: Option<&str> = None;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), flags, none)
         .map_err(|errno| Failure::of("mount /proc", errno))?;
+    let without_users = || match has_emulator {
+        true => Ok(None),
+        false => Err(Failure::of(users::RUN_FOREIGN, Errno::ENOEXEC)),
+    };
     let root = setting.root.as_ref().filter(|_| setting.has_own_users());
-    let Some(root) = root else { return Ok(None) };
-    let failure = match Users::create(ids, &root::lower(root)?) {
+    let Some(root) = root else { return without_users() };
+    let failure = match Users::create(ids, &root::lower(root)?, emulator) {
+        Ok(Separate { no_emulator: Some(failure), .. }) if !has_emulator => return Err(failure),
         Ok(separate) => return Ok(Some(separate)),
         Err(failure) => failure,
     };
     *same_users = Some(failure);
     unshare(users::OWNED).map_err(|errno| Failure::of("create namespaces", errno))?;
-    Ok(None)
+    without_users()
 }
 
 fn set_up(

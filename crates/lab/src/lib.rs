@@ -9,6 +9,7 @@ mod boundary;
 mod bridge;
 mod cgroup;
 mod clock;
+mod emulator;
 mod enter;
 mod error;
 mod etc;
@@ -43,6 +44,7 @@ mod wire;
 
 pub use boundary::{Boundary, PAGE_TOKEN, Seal, clean_environment, close_from, has_seccomp};
 pub use cgroup::{Limits, OutOfMemory, PROCESSES, can_limit, can_limit_processes};
+pub use emulator::Emulator;
 pub use enter::{enter, enter_files, enter_network};
 pub use error::Error;
 pub use failure::Failure;
@@ -57,7 +59,7 @@ pub use node::{Event, Node, NodeKind, Program};
 pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
 pub use program::PATH;
-pub use trial::{try_machine, try_netem, try_node, try_own_users};
+pub use trial::{try_emulator, try_machine, try_netem, try_node, try_own_users};
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
     Bridge, Direction, Exit, Interface, Link, NodeSpec, Root, Route, Setting, UPLINK, UPLINK_IPV6,

@@ -90,7 +90,7 @@ pub(crate) fn enter(
     root: &Root,
     separate: Option<Separate>,
 ) -> Result<(Home, OwnedFd), Failure> {
-    let Separate { users, lower: shifted } = separate.unwrap_or_default();
+    let Separate { users, lower: shifted, .. } = separate.unwrap_or_default();
     let owner = Owner::among(users.as_ref().map(|users| users.ids));
     // Before the new namespace: it is the one in which Thingbed's own programs will run.
     let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;

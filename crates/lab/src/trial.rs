@@ -1,6 +1,7 @@
 //! Tests what this machine can do, with a temporary node.
 
 use crate::cgroup::Limits;
+use crate::emulator::Emulator;
 use crate::error::Error;
 use crate::netem::Netem;
 use crate::nodes::{Lab, Member};
@@ -39,16 +40,29 @@ pub fn try_machine(tool: &Path) -> Result<(), Error> {
 }
 
 /// Tests whether nodes with a separate root get separate users here, with a temporary node whose
-/// root is this machine's. `tool` is as for [`Lab::up`].
+/// root is a folder of this machine. `tool` is as for [`Lab::up`].
 ///
 /// # Errors
 /// The reason why not, as text.
 pub fn try_own_users(tool: &Path) -> Result<(), String> {
-    let root = Root { lower: "/".into(), cwd: "/".to_owned(), ..Root::default() };
-    let setting = Setting { root: Some(root), ..Setting::default() };
-    let spec = NodeSpec { name: "trial".into(), interfaces: Vec::new(), setting };
-    let lab = one_node(tool, spec, Link::Tap).map_err(|error| error.to_string())?;
+    let lab = rooted(tool, None).map_err(|error| error.to_string())?;
     lab.same_users().map_or(Ok(()), |why| Err(why.to_owned()))
+}
+
+/// Tests whether a node can run programs by `emulator`. `tool` is as for [`Lab::up`].
+///
+/// # Errors
+/// The failed step.
+pub fn try_emulator(tool: &Path, emulator: &Emulator) -> Result<(), Error> {
+    rooted(tool, Some(emulator.clone())).map(drop)
+}
+
+/// A lab of one node without links, whose root is a folder of this machine.
+fn rooted(tool: &Path, emulator: Option<Emulator>) -> Result<Lab, Error> {
+    // Not `/`: an ordinary user cannot mount an overlay whose changes are below it.
+    let root = Root { lower: "/usr".into(), cwd: "/".to_owned(), emulator, ..Root::default() };
+    let setting = Setting { root: Some(root), ..Setting::default() };
+    one_node(tool, NodeSpec { name: "trial".into(), interfaces: Vec::new(), setting }, Link::Tap)
 }
 
 /// A lab of one node with one link.

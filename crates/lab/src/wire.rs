@@ -2,6 +2,7 @@
 //! with attached descriptors.
 
 use crate::boundary::Boundary;
+use crate::emulator::Emulator;
 use crate::failure::Failure;
 use crate::netem::{Netem, Passed};
 use nix::errno::Errno;
@@ -178,6 +179,9 @@ pub struct Root {
     pub cwd: String,
     /// The user of programs: empty for root, else `user` or `user:group`, by name or number.
     pub user: String,
+    /// What runs its programs, if they are for another architecture than this machine's.
+    #[serde(default)]
+    pub emulator: Option<Emulator>,
 }
 
 /// From the tool to the fork server.

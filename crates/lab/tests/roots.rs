@@ -48,7 +48,7 @@ fn up(roots: Vec<Setting>) -> Result<Lab, lab::Error> {
 fn setting(lower: &Path, user: &str) -> Setting {
     let env = vec![("PATH".to_owned(), "/bin".to_owned()), ("COLOUR".to_owned(), "red".to_owned())];
     let (lower, cwd, user) = (lower.to_owned(), "/srv".to_owned(), user.to_owned());
-    Setting { root: Some(Root { lower, env, cwd, user }), ..Setting::default() }
+    Setting { root: Some(Root { lower, env, cwd, user, emulator: None }), ..Setting::default() }
 }
 
 /// How a program ended, or why it did not start, and its output.

@@ -41,6 +41,10 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     // Never invalid: no figure depends on the capture.
     found.look(Subject::CaptureMissed, facts.capture_missed as f64, Some((0.0, f64::INFINITY)));
     found.full_disk(facts);
+    let (emulated, groups) = &facts.emulated;
+    if *emulated > 0 {
+        found.look(Subject::EmulatedNodes, *emulated as f64, None).detail.clone_from(groups);
+    }
     found.0
 }
 

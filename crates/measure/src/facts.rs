@@ -64,6 +64,8 @@ pub struct Facts {
     pub probes: Vec<Contended>,
     /// Number of intervals and groups of links that were compared with their configuration.
     pub compared: usize,
+    /// Number of nodes whose programs or machines are emulated, and their groups.
+    pub emulated: (usize, String),
     /// Failures of the run itself.
     pub failures: Vec<Failure>,
 }

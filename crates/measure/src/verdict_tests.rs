@@ -251,6 +251,7 @@ fn no_two_pieces_of_evidence_have_the_same_label() {
             output: one(),
         },
         unmeasured: 1,
+        emulated: (1, "board".into()),
         lost: vec![Lost { what: "the capture has no frames".into(), from_ms: Some(1) }],
         run_delay_pct: Some(1.0),
         run_delay_per_message_ms: Some(1.0),

@@ -167,6 +167,8 @@ subjects! {
     LostToFullDisk: "parts lost to a full disk", "parts", Other,
         "the disk was full, and Thingbed gave these up to keep the figures, which are complete. Free \
          space, or use another folder with --out";
+    EmulatedNodes: "nodes that QEMU emulates", "nodes", Other,
+        "informational: CPU time and memory of these nodes are QEMU's on this machine, not the device's";
     ProgramFailed: "a program failed", "", Other,
         "the figures are of a run in which not all programs did their work";
     RunFailed: "the run did not go as planned", "", Other, "";

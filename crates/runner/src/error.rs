@@ -17,6 +17,14 @@ pub enum Error {
         /// The fault of the image.
         fault: image::Error,
     },
+    /// A node's programs cannot be run on this machine.
+    #[error("could not prepare the root of node {node}: {fault}")]
+    Emulator {
+        /// The first affected node.
+        node: String,
+        /// The cause and the fix.
+        fault: lab::Error,
+    },
     /// A gateway's uplink could not be created.
     #[error(
         "could not connect {node} to the outside (`nat`): {why}\n  `nat` needs slirp4netns and \

@@ -1,7 +1,6 @@
 //! From what a run measured to rows, the facts of the verdict and the run folder's results.
 
-use crate::bed::Topology;
-use crate::bed::netem;
+use crate::bed::{Topology, emulated, netem};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use crate::folder::Folder;
@@ -116,6 +115,7 @@ impl<'a> Evaluation<'a> {
             loads: self.loads.submitted.clone(),
             probes: self.probes.contended.clone(),
             counts: self.counts(measured),
+            emulated: emulated(self.plan),
             failures: self.failures(measured),
         })
     }

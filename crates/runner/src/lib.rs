@@ -46,7 +46,7 @@ mod write;
 
 pub use bed::{
     LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, ask_all,
-    can_have_ring, check_backends, forget, labs, labs_elsewhere, open, segments,
+    can_have_ring, check_backends, forget, is_foreign, labs, labs_elsewhere, open, segments,
 };
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};

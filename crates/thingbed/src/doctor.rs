@@ -32,6 +32,7 @@ pub fn doctor(json: bool) -> Status {
         zeromq(),
         services(),
         machine::machines(),
+        machine::emulators_of_programs(),
         tshark(),
         clock::virtual_time(),
         clock::virtual_cpu(),

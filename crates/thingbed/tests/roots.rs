@@ -2,6 +2,8 @@
 
 #[path = "../../image/tests/common/mod.rs"]
 mod archive;
+#[path = "roots/arm64.rs"]
+mod arm64;
 mod common;
 
 use archive::{Image, Layer, Pack, busybox, write_folder, write_tar};
@@ -173,4 +175,65 @@ fn without_root_an_image_runs_too() {
     // A user namespace with one user has no other user.
     write_tar(&bed.path().join("saved.tar"), &crate::image("meter").unwrap().saved());
     run().expect(1, &["meter-1", "switch to the image's user `meter`", "run as root"]);
+}
+
+/// A node of an image for arm64, whose program starts itself again, and another node.
+const FOREIGN: &str = "experiment: foreign
+nodes:
+  gateway: {}
+  device: {root: image.tar, platform: linux/arm64, run: []}
+networks:
+  field: {attach: [gateway, device], subnet: 10.3.0.0/24}
+workloads:
+  - command: {on: device, run: [/bin/twice]}
+duration: 1 s
+";
+
+fn write_foreign(bed: &Bed) {
+    let layer = Layer::new().dir("bin/").program(arm64::NAME, &arm64::program());
+    let mut image = Image::new(vec![(layer, Pack::Plain)], json!({}));
+    image.config["architecture"] = "arm64".into();
+    write_tar(&bed.path().join("image.tar"), &image.layout());
+    bed.write("e.yaml", FOREIGN);
+}
+
+#[test]
+fn an_image_for_another_architecture_runs_and_starts_programs() {
+    if cfg!(target_arch = "aarch64") || !has("qemu-aarch64-static") {
+        eprintln!("NOT RUN: needs qemu-user-static, on another machine than arm64");
+        return;
+    }
+    let bed = Bed::new();
+    write_foreign(&bed);
+    run(&bed).ran(&["report: "]);
+    let folder = bed.sweep("foreign");
+    let out = fs::read_to_string(folder.join("programs/device.0.out")).unwrap();
+    assert_eq!(out, "aarch64");
+    // Other programs of the machine are not affected.
+    assert!(!std::path::Path::new("/proc/sys/fs/binfmt_misc/aarch64").exists());
+    let summary = json(&folder.join("summary.json"));
+    assert!(figure(&summary, ".groups.device.cpu_ms") > 0.0, "{summary:#}");
+    let run = json(&folder.join("run.json"));
+    let evidence = run["verdict"]["evidence"].as_array().unwrap();
+    let noted = evidence.iter().find(|one| one["name"] == "nodes that QEMU emulates").unwrap();
+    assert_eq!((noted["value"].as_f64(), noted["detail"].as_str()), (Some(1.0), Some("device")));
+}
+
+#[test]
+fn what_an_image_for_another_architecture_needs_is_said() {
+    if cfg!(target_arch = "aarch64") {
+        return;
+    }
+    let bed = Bed::new();
+    write_foreign(&bed);
+    let words = ["device", "arm64: qemu-aarch64-static is not in PATH", "package qemu-user-static"];
+    let bare = bed.command(&["run", "e.yaml", "-q"]).env("PATH", "/nowhere").output().unwrap();
+    CommandOutput::of(bare).expect(1, &words);
+    bed.write("e.yaml", &FOREIGN.replace(", platform: linux/arm64", ""));
+    run(&bed).expect(1, &["is for linux/arm64, and not for linux/", "`platform: linux/arm64`"]);
+    bed.write("e.yaml", &FOREIGN.replace("linux/arm64", "linux/arm/v7"));
+    let run = run(&bed);
+    let missing =
+        ["qemu-arm-static is not in PATH", "is for linux/arm64, and not for linux/arm/v7"];
+    assert!(missing.iter().any(|text| run.err.contains(text)), "{}", run.err);
 }

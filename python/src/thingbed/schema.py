@@ -716,6 +716,9 @@ class Group(Part):
     Values: Ethernet address. Default: planned."""
     metrics: Mapping[str, Metric] | None = None
     """Values of `run` that become figures, by name."""
+    platform: Text | None = None
+    """Platform of the image, if it is not this machine's: QEMU runs the node's programs, such
+    as those of `linux/arm64` or `linux/arm/v7`. Default: this machine's."""
     position: Sequence[str] | Sequence[Sequence[str]] | Axis | None = None
     """Where the nodes are in the plane, for networks whose channel has `path_loss`. Values:
     `[x, y]` such as `[0 m, 30 m]`, or a list with the position of each node."""

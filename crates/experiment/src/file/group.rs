@@ -60,6 +60,9 @@ pub(crate) struct Group {
     pub root: Option<At<String>>,
     /// Image in an archive with several, by name or by tag alone. Default: the only one.
     pub image: Option<At<String>>,
+    /// Platform of the image, if it is not this machine's: QEMU runs the node's programs, such as
+    /// those of `linux/arm64` or `linux/arm/v7`. Default: this machine's.
+    pub platform: Option<At<String>>,
     /// Maximum size of the unpacked image. Without this key, an image above 256 MiB must also be at
     /// most 100 times as large as its archive. Default: 10 GiB.
     pub root_limit: Option<At<Bytes>>,
@@ -133,6 +136,7 @@ impl Read for Group {
             stp: fields.optional("stp"),
             root: fields.optional("root"),
             image: fields.optional("image"),
+            platform: fields.optional("platform"),
             root_limit: fields.optional("root_limit"),
             capabilities: fields.optional("capabilities"),
             privileged: fields.optional("privileged"),

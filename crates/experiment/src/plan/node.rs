@@ -1,7 +1,7 @@
 //! A planned node and its links.
 
-use super::PlannedMachine;
 use super::route::PlannedRoute;
+use super::{PlannedMachine, PlannedPlatform};
 use crate::board::Board;
 use crate::mac::Mac;
 use crate::profile::LinkProfile;
@@ -160,6 +160,9 @@ pub struct PlannedRoot {
     /// Name of the image, in an archive with several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Platform of its programs; `None` is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<PlannedPlatform>,
     /// Maximum size of the unpacked image; `None` is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,

@@ -11,12 +11,13 @@ use std::path::Path;
 /// run starts.
 pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedRoot> {
     let Some(root) = &group.root else {
-        if let Some(image) = &group.image {
-            let problem = Problem::new("`image` without `root`").at(image.place);
-            sink.add(problem.label("add the image archive: `root: ARCHIVE`"));
-        }
-        if let Some(limit) = &group.root_limit {
-            let problem = Problem::new("`root_limit` without `root`").at(limit.place);
+        let keys = [
+            ("image", group.image.as_ref().map(|at| at.place)),
+            ("platform", group.platform.as_ref().map(|at| at.place)),
+            ("root_limit", group.root_limit.as_ref().map(|at| at.place)),
+        ];
+        for (key, place) in keys.into_iter().filter_map(|(key, place)| Some((key, place?))) {
+            let problem = Problem::new(format!("`{key}` without `root`")).at(place);
             sink.add(problem.label("add the image archive: `root: ARCHIVE`"));
         }
         return None;
@@ -49,8 +50,17 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
         sink.add(problem.at(image.place).label("remove `image`"));
     }
     let image = group.image.as_ref().map(|image| image.value.clone());
+    let platform = group.platform.as_ref().and_then(|at| match at.value.parse() {
+        Ok(platform) => Some(platform),
+        Err(why) => {
+            let label = "write for example `linux/arm64` or `linux/arm/v7`";
+            sink.add(Problem::new(why).at(at.place).label(label));
+            None
+        }
+    });
     let limit = group.root_limit.as_ref().map(|limit| limit.value);
-    Some(PlannedRoot { path: std::path::absolute(&full).unwrap_or(full), image, limit })
+    let path = std::path::absolute(&full).unwrap_or(full);
+    Some(PlannedRoot { path, image, platform, limit })
 }
 
 /// Whether a root is a folder of files: it has no program of an image.

@@ -94,6 +94,12 @@ const GROUPS: &[Case] = &[
         "a limit of 1 KiB of output",
         "use 64 KiB or more",
     ],
+    ["nodes: {a: {platform: «linux/arm64»}, b: {}}", "`platform` without `root`", "add the image"],
+    [
+        "nodes: {a: {root: /, platform: «arm64»}, b: {}}",
+        "`arm64` is not a platform of Linux",
+        "write for example `linux/arm64`",
+    ],
     ["nodes: {a: {root_limit: «1 MiB»}, b: {}}", "`root_limit` without `root`", ""],
     [
         "nodes: {a: {run: [x], ready: {tcp: «65536»}}, b: {}}",

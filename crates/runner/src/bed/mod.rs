@@ -47,6 +47,8 @@ pub use live::{
 pub use netem::check_backends;
 pub(crate) use options::BedOptions;
 pub(crate) use output::Shortened;
+pub(crate) use roots::emulated;
+pub use roots::is_foreign;
 pub(crate) use selection::{select, some};
 pub(crate) use topology::Topology;
 pub use topology::segments;

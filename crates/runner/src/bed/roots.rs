@@ -1,8 +1,8 @@
 //! The root file systems of a plan's nodes, unpacked.
 
 use crate::error::Error;
-use experiment::{Plan, PlannedNode, PlannedRoot};
-use image::{Archive, Cache, Unpacked};
+use experiment::{Plan, PlannedNode, PlannedPlatform, PlannedRoot};
+use image::{Archive, Cache, Platform, Unpacked};
 use std::collections::HashMap;
 
 /// One root file system, shared by any number of nodes.
@@ -31,8 +31,11 @@ impl Roots {
             if roots.contains_key(root) {
                 continue;
             }
-            let made = ready(root);
-            let made = made.map_err(|fault| Error::Root { node: node.name.clone(), fault })?;
+            let name = || node.name.clone();
+            let emulator =
+                emulator(root).map_err(|fault| Error::Emulator { node: name(), fault })?;
+            let mut made = ready(root).map_err(|fault| Error::Root { node: name(), fault })?;
+            made.root.emulator = emulator;
             roots.insert(root.clone(), made);
         }
         let roots = Self(roots);
@@ -60,13 +63,43 @@ impl Roots {
     }
 }
 
+/// What runs the programs of a root, if they are not for this machine.
+fn emulator(planned: &PlannedRoot) -> Result<Option<lab::Emulator>, lab::Error> {
+    let other = planned.platform.as_ref().filter(|_| is_foreign(planned));
+    other.map(|platform| lab::Emulator::find(&platform.architecture)).transpose()
+}
+
+/// Whether the programs of a root are for another architecture than this machine's.
+pub fn is_foreign(planned: &PlannedRoot) -> bool {
+    planned.platform.as_ref().is_some_and(|planned| !platform(planned).is_native())
+}
+
+/// A platform in the terms of images.
+fn platform(planned: &PlannedPlatform) -> Platform {
+    let PlannedPlatform { architecture, variant } = planned.clone();
+    Platform { os: "linux".to_owned(), architecture, variant }
+}
+
+/// The number of nodes of `plan` that QEMU emulates, and their groups.
+pub(crate) fn emulated(plan: &Plan) -> (usize, String) {
+    let is_emulated = |node: &&PlannedNode| {
+        node.root.as_ref().is_some_and(is_foreign)
+            || node.machine.as_ref().is_some_and(|machine| machine.is_emulated)
+    };
+    let nodes: Vec<&PlannedNode> = plan.nodes.iter().filter(is_emulated).collect();
+    let mut groups: Vec<&str> = nodes.iter().map(|node| node.group.as_str()).collect();
+    groups.dedup();
+    (nodes.len(), groups.join(", "))
+}
+
 fn ready(planned: &PlannedRoot) -> Result<Ready, image::Error> {
     if planned.path.is_dir() && !Archive::is_layout(&planned.path) {
         let cwd = "/".to_owned();
         let root = lab::Root { lower: planned.path.clone(), cwd, ..lab::Root::default() };
         return Ok(Ready { root, argv: Vec::new(), _held: None });
     }
-    let archive = Archive::open(&planned.path, planned.image.as_deref())?;
+    let platform = planned.platform.as_ref().map_or_else(Platform::this, platform);
+    let archive = Archive::open_for(&planned.path, planned.image.as_deref(), &platform)?;
     // A small archive may unpack to any size (decision 59).
     let archive = archive.with_limit(planned.limit.map(units::Bytes::get));
     let unpacked = Cache::of_user().unpack(&archive)?;
@@ -76,6 +109,7 @@ fn ready(planned: &PlannedRoot) -> Result<Ready, image::Error> {
         env: config.env,
         cwd: config.cwd,
         user: config.user,
+        emulator: None,
     };
     Ok(Ready { root, argv: config.argv, _held: Some(unpacked) })
 }

@@ -29,6 +29,32 @@ pub(super) fn machines() -> Finding {
     }
 }
 
+/// Tries whether a node can run programs of another architecture.
+pub(super) fn emulators_of_programs() -> Finding {
+    let what = "programs of other CPUs";
+    let effect = "nodes whose `root` has another `platform` cannot start";
+    let installed = lab::Emulator::installed();
+    let Some(first) = installed.first() else {
+        return Finding::bad(
+            what,
+            Grade::Lacking,
+            "no static qemu-... for single programs in PATH",
+            effect,
+            "Debian, Ubuntu and Arch: package qemu-user-static; Fedora: package \
+             qemu-user-static-aarch64",
+        );
+    };
+    let names: Vec<_> = installed.iter().map(|one| one.architecture.as_str()).collect();
+    match lab::try_emulator(&current_exe(), first) {
+        Ok(()) => Finding::good(what, format!("nodes can run those for {}", names.join(", "))),
+        Err(error) => {
+            let text = error.to_string();
+            let (found, fix) = text.split_once('\n').unwrap_or((&text, ""));
+            Finding::bad(what, Grade::Lacking, found, effect, fix.trim())
+        }
+    }
+}
+
 /// Architectures of QEMU's emulators in these folders, sorted.
 fn emulators(folders: impl Iterator<Item = std::path::PathBuf>) -> Vec<String> {
     let files = folders.filter_map(|folder| folder.read_dir().ok()).flatten().flatten();

@@ -121,6 +121,12 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
         let given = given.filter_map(|path| file_at(path.to_str()?, Path::new("/")));
         return own.lines().map(PathBuf::from).chain(given).collect();
     }
+    if name.starts_with("qemu-system-") {
+        // The firmware of its machines and adapters.
+        let output = Command::new(program).args(["-L", "help"]).output();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
+        return String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect();
+    }
     if name == "java" {
         // JAVA_HOME/bin/java
         return real.ancestors().nth(2).map(Path::to_owned).into_iter().collect();

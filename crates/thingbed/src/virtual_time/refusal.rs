@@ -35,10 +35,23 @@ pub(crate) fn refusal(plan: &Plan, cpu: Cpu) -> Option<String> {
     let is_emulated = |node: &&experiment::PlannedNode| {
         node.machine.as_ref().is_some_and(|machine| machine.is_emulated)
     };
-    if let Some(node) = plan.nodes.iter().find(is_emulated) {
+    if cpu.is_infinite()
+        && let Some(node) = plan.nodes.iter().find(is_emulated)
+    {
         return Some(format!(
-            "node {} is a machine under `qemu`, whose clock is the host's\n  use --clock real, or a \
+            "node {} is a machine under `qemu`, whose firmware computes until time has passed, and \
+             with an infinite CPU none passes meanwhile\n  use a CPU of finite speed (--cpu 1), or a \
              `firmware` that was built as a program for this system",
+            node.name
+        ));
+    }
+    let is_foreign =
+        |node: &&experiment::PlannedNode| node.root.as_ref().is_some_and(runner::is_foreign);
+    if let Some(node) = plan.nodes.iter().find(is_foreign) {
+        return Some(format!(
+            "the programs of node {} are for another architecture (`platform`), and the guest kernel \
+             of virtual time cannot start QEMU for them\n  use --clock real, or an image for this \
+             machine",
             node.name
         ));
     }
@@ -71,13 +84,28 @@ mod tests {
     use experiment::{Experiment, Only};
 
     fn refused(limits: &str, cpu: Cpu) -> Option<String> {
+        refused_node(&format!("limits: {{{limits}}}"), cpu)
+    }
+
+    fn refused_node(node: &str, cpu: Cpu) -> Option<String> {
         let text = format!(
-            "experiment: e\nnodes: {{a: {{limits: {{{limits}}}}}, b: {{}}}}\n\
+            "experiment: e\nnodes: {{a: {{{node}}}, b: {{}}}}\n\
              networks: {{n: {{attach: [a, b], subnet: 10.0.0.0/24}}}}\nduration: 1 s\n"
         );
         let experiment = Experiment::parse(&text, "e.yaml", "").unwrap();
         let cell = experiment.cells(&Only::all()).unwrap().remove(0);
         refusal(&experiment.plan(&cell, 0, 1).unwrap(), cpu)
+    }
+
+    #[test]
+    fn a_machine_needs_a_cpu_of_finite_speed_and_foreign_programs_real_time() {
+        let text = refused_node("qemu: {arch: arm}", Cpu::Infinite).unwrap();
+        assert!(text.contains("node a is a machine") && text.contains("--cpu 1"), "{text}");
+        assert_eq!(refused_node("qemu: {arch: arm}", Cpu::Mips(1_000)), None);
+        for cpu in [Cpu::Infinite, Cpu::Mips(1_000)] {
+            let text = refused_node("root: /, platform: linux/s390x", cpu).unwrap();
+            assert!(text.contains("node a") && text.contains("`platform`"), "{text}");
+        }
     }
 
     /// What failed: a program of a node with a tenth of a CPU computed in no time, and one with a
