@@ -83,8 +83,8 @@ pub use overrides::Overrides;
 pub use plan::{
     BROKER_NAME, Backend, BrokerKind, Command, FanOut, Interaction, MQTT_PORT, POOL_LIMIT, Plan,
     PlannedBridge, PlannedBroker, PlannedCapture, PlannedChange, PlannedChangeKind, PlannedCpu,
-    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedPlatform, PlannedProfile, PlannedRoot,
-    PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
+    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedPlatform, PlannedProfile,
+    PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};
