@@ -70,7 +70,8 @@ impl<T> Reassembly<T> {
     /// first fragment; a later one has `later` payload bytes that count.
     pub fn add(
         &mut self,
-        (point, at): (usize, u64),
+        point: usize,
+        at: u64,
         part: Part<'_>,
         first: Option<T>,
         later: u64,
@@ -168,7 +169,7 @@ mod tests {
                 for _copy in 0..2 {
                     let part = parts[number];
                     let bytes = if part.is_first { 0 } else { part.data.len() as u64 };
-                    let added = bed.add((0, 5), part, part.is_first.then_some("first"), bytes);
+                    let added = bed.add(0, 5, part, part.is_first.then_some("first"), bytes);
                     wholes.extend(added.whole);
                 }
             }
@@ -181,28 +182,28 @@ mod tests {
     fn datagrams_of_others_are_apart() {
         let mut bed = Bed::default();
         let head = first(72, 7, &[1; 8]);
-        assert_eq!(bed.add((0, 5), head, Some("a"), 0).whole, None);
+        assert_eq!(bed.add(0, 5, head, Some("a"), 0).whole, None);
         let mut end = later(72, 7, 56, &[2; 16]);
         // At another point, of another tag, size or sender.
-        assert_eq!(bed.add((1, 5), end, None, 0).whole, None);
+        assert_eq!(bed.add(1, 5, end, None, 0).whole, None);
         end.datagram = id(72, 8);
-        assert_eq!(bed.add((0, 5), end, None, 0).whole, None);
+        assert_eq!(bed.add(0, 5, end, None, 0).whole, None);
         end.datagram.ends[0] = None;
-        assert_eq!(bed.add((0, 5), end, None, 0).whole, None);
+        assert_eq!(bed.add(0, 5, end, None, 0).whole, None);
         end.datagram = id(72, 7);
-        assert!(bed.add((0, 5), end, None, 0).whole.is_some());
+        assert!(bed.add(0, 5, end, None, 0).whole.is_some());
     }
 
     #[test]
     fn an_overlap_and_a_late_fragment_begin_anew() {
         let mut bed = Bed::default();
-        bed.add((0, 5), first(80, 7, &[1; 8]), Some("a"), 0);
-        let added = bed.add((0, 5), later(80, 7, 48, &[2; 16]), None, 0);
+        bed.add(0, 5, first(80, 7, &[1; 8]), Some("a"), 0);
+        let added = bed.add(0, 5, later(80, 7, 48, &[2; 16]), None, 0);
         assert_eq!(added, Added { whole: None, abandoned: vec!["a"] });
-        assert_eq!(bed.add((0, 5), later(80, 7, 64, &[3; 16]), None, 0).whole, None);
+        assert_eq!(bed.add(0, 5, later(80, 7, 64, &[3; 16]), None, 0).whole, None);
         let mut bed = Bed::default();
-        bed.add((0, 5), first(64, 7, &[1; 8]), Some("a"), 0);
-        let added = bed.add((0, 6 + TIMEOUT), later(64, 7, 56, &[2; 8]), None, 0);
+        bed.add(0, 5, first(64, 7, &[1; 8]), Some("a"), 0);
+        let added = bed.add(0, 6 + TIMEOUT, later(64, 7, 56, &[2; 8]), None, 0);
         assert_eq!(added, Added { whole: None, abandoned: vec!["a"] });
     }
 
@@ -218,7 +219,7 @@ mod tests {
         ];
         for part in wrong {
             let mut bed = Bed::default();
-            let added = bed.add((0, 5), part, Some("a"), 0);
+            let added = bed.add(0, 5, part, Some("a"), 0);
             assert_eq!((added.abandoned, bed.open.len()), (vec!["a"], 0), "{part:?}");
         }
     }
@@ -229,7 +230,7 @@ mod tests {
         let mut abandoned = 0;
         for tag in 0..3_000 {
             let part = first(2_040, tag, &[1; 8]);
-            abandoned += bed.add((0, tag.into()), part, Some("a"), 0).abandoned.len();
+            abandoned += bed.add(0, tag.into(), part, Some("a"), 0).abandoned.len();
             assert!(bed.open.len() <= MAX_OPEN);
         }
         assert_eq!((abandoned, bed.finish().len()), (3_000 - MAX_OPEN, MAX_OPEN));
@@ -248,7 +249,7 @@ mod tests {
                 let datagram = id(size, tag);
                 let part = Part { datagram, offset: offset * 8, data: &data, is_first };
                 begun += usize::from(is_first);
-                let added = bed.add((0, at), part, is_first.then_some(()), 0);
+                let added = bed.add(0, at, part, is_first.then_some(()), 0);
                 ended += added.abandoned.len() + usize::from(added.whole.is_some());
                 if let Some(whole) = added.whole {
                     prop_assert_eq!(whole.data.len(), usize::from(size));

@@ -1,5 +1,6 @@
 //! The pass through a capture, packet by packet.
 
+mod first_fragment;
 mod fragments;
 mod outcome;
 mod points;
@@ -19,7 +20,7 @@ use crate::reassembly::Reassembly;
 use crate::sequence::Connection;
 use crate::times::Distribution;
 use crate::unread::Tally;
-use fragments::First;
+use first_fragment::First;
 use points::Points;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;

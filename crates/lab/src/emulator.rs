@@ -4,17 +4,14 @@
 //! that programs start. Since Linux 6.7 each user namespace can have its own list of such formats, so
 //! that a node's is seen by its programs only, and no rights on the machine are needed.
 
-use crate::error::Error;
-use elf::ElfStream;
-use elf::abi::PT_INTERP;
-use elf::endian::AnyEndian;
+mod search;
+
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// An architecture, and how its programs begin (ELF header, System V ABI).
@@ -91,41 +88,6 @@ const MACHINE_LIST: &str = "/proc/sys/fs/binfmt_misc";
 const NODE_LIST: &str = "/proc";
 
 impl Emulator {
-    /// The emulator for programs of the architecture with this name in images (GOARCH).
-    ///
-    /// # Errors
-    /// QEMU has none, or it is not in PATH.
-    pub fn find(architecture: &str) -> Result<Self, Error> {
-        let all = &ARCHITECTURES;
-        let Some(known) = all.iter().find(|known| known.image == architecture) else {
-            let names: Vec<_> = all.iter().map(|known| known.image).collect();
-            let why = format!("QEMU has none; it has those for {}", names.join(", "));
-            return Err(Error::Emulator { architecture: architecture.to_owned(), why });
-        };
-        let mut why = format!("qemu-{}-static is not in PATH", known.qemu);
-        for name in [format!("qemu-{}-static", known.qemu), format!("qemu-{}", known.qemu)] {
-            for program in in_path(&name) {
-                match is_static(&program) {
-                    Ok(true) => return Ok(Self { architecture: architecture.to_owned(), program }),
-                    Ok(false) => {
-                        why = format!(
-                            "{} needs shared libraries, which the node's root does not have",
-                            program.display()
-                        );
-                    }
-                    Err(error) => why = format!("{}: {error}", program.display()),
-                }
-            }
-        }
-        Err(Error::Emulator { architecture: architecture.to_owned(), why })
-    }
-
-    /// All emulators in PATH for architectures that are not this machine's.
-    pub fn installed() -> Vec<Self> {
-        let others = ARCHITECTURES.iter().filter(|known| known.qemu != std::env::consts::ARCH);
-        others.filter_map(|known| Self::find(known.image).ok()).collect()
-    }
-
     fn known(&self) -> Option<&'static Architecture> {
         ARCHITECTURES.iter().find(|known| known.image == self.architecture)
     }
@@ -180,20 +142,6 @@ fn is_usable(entry: &str) -> bool {
         && lines.filter_map(|line| line.strip_prefix("flags: ")).any(|flags| flags.contains('F'))
 }
 
-fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let name = name.to_owned();
-    folders.into_iter().map(move |folder| folder.join(&name)).filter(|file| file.is_file())
-}
-
-/// Whether a program needs no loader.
-fn is_static(program: &Path) -> io::Result<bool> {
-    let file = ElfStream::<AnyEndian, _>::open_stream(File::open(program)?)
-        .map_err(|error| io::Error::other(format!("no ELF file: {error}")))?;
-    Ok(!file.segments().iter().any(|segment| segment.p_type == PT_INTERP))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,12 +170,6 @@ mod tests {
         let Some(mine) = mine else { return };
         let (magic, mask) = mine.format();
         assert!(bytes.iter().zip(magic).zip(mask).all(|((b, m), k)| b & k == m & k));
-    }
-
-    #[test]
-    fn an_unknown_architecture_is_answered_with_the_known_ones() {
-        let text = Emulator::find("vax").unwrap_err().to_string();
-        assert!(text.contains("for programs of vax") && text.contains("riscv64"), "{text}");
     }
 
     #[test]

@@ -187,7 +187,7 @@ fn hint(failure: &Failure) -> &'static str {
              or later with overlayfs for users"
         }
         tried if tried.starts_with(RUN_FOREIGN) => {
-            "\n  this needs Linux 6.7 or later with binfmt_misc, and a node with users of its own \
+            "\n  this needs Linux 6.7 or later with binfmt_misc, and a node with separate users \
              (without `privileged`; see `thingbed doctor`); or, as root, an emulator for all \
              programs of the machine: Debian and Ubuntu: apt install qemu-user-static \
              binfmt-support; Fedora: dnf install qemu-user-static"

@@ -44,7 +44,7 @@ pub(crate) struct Separate {
     pub users: Option<Users>,
     /// The folder of the root with its files owned by them, if they are other ones than the host's.
     pub lower: Option<OwnedFd>,
-    /// Why the node has no emulator of its own, if it needs one.
+    /// Why the node has no separate emulator, if it needs one.
     pub no_emulator: Option<Failure>,
 }
 

@@ -1,25 +1,11 @@
 //! Datagrams of 6LoWPAN in fragments: each is analyzed when it is complete.
 
 use super::Survey;
-use crate::dissect::{Address, Head, Parts, What};
+use super::first_fragment::First;
+use crate::dissect::{Parts, What};
 use crate::kinds::Kind;
-use crate::reader::{Direction, Packet};
+use crate::reader::Packet;
 use crate::reassembly::Whole;
-
-/// The frame with the first fragment of a datagram, until the datagram is complete.
-#[derive(Debug)]
-pub(super) struct First {
-    point: usize,
-    direction: Direction,
-    /// Of the frame, in B.
-    length: u32,
-    /// Transport payload in the frame, in B.
-    carried: u32,
-    /// Whether the frame was captured here first.
-    counts: bool,
-    addresses: Option<[Address; 2]>,
-    head: Head,
-}
 
 impl Survey<'_> {
     /// Takes a frame that may be a fragment. One with the head of a transport is counted later: with
@@ -36,7 +22,7 @@ impl Survey<'_> {
             head,
         });
         let later = if counts && !part.is_first { u64::from(parts.carried) } else { 0 };
-        let added = self.reassembly.add((packet.point, packet.at), part, first, later);
+        let added = self.reassembly.add(packet.point, packet.at, part, first, later);
         for first in added.abandoned {
             self.unfinished(&first, packet.at);
         }
@@ -71,6 +57,13 @@ impl Survey<'_> {
         self.node(&packet, &parts, messages, again);
     }
 
+    /// Counts the first frames of all datagrams that are not complete at the end.
+    pub(super) fn unfinished_at_the_end(&mut self) {
+        for first in self.reassembly.finish() {
+            self.unfinished(&first, self.end);
+        }
+    }
+
     /// Counts the first frame of a datagram that was never complete.
     pub(super) fn unfinished(&mut self, first: &First, at: u64) {
         let what = What::LaterFragment(None);
@@ -82,15 +75,6 @@ impl Survey<'_> {
             self.protocol(first.point, what, first.length);
         }
         self.node(&packet, &parts, 0, false);
-    }
-}
-
-impl First {
-    /// The frame, as far as it is still to count.
-    fn frame(&self, at: u64, what: What) -> (Packet<'static>, Parts<'static>) {
-        let Self { point, direction, length, addresses, .. } = *self;
-        let parts = Parts { addresses, what, ..Parts::default() };
-        (Packet { point, at, length, direction, data: &[] }, parts)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::figures::{
     Analysis, FlowFigures, Goodput, MergedFigures, NodeFigures, ProtocolFigures, StreamFigures,
     TcpFigures,
 };
-use crate::flow::Sums;
+use crate::flow::{Flow, Sums};
 use crate::kinds::percent;
 use crate::marks::{Mark, MarkCounts};
 use crate::names;
@@ -28,9 +28,7 @@ impl Survey<'_> {
         if let Some(missing) = points.find(|name| self.points.find(name).is_none()) {
             return Err(self.points.lacks(missing));
         }
-        for first in self.reassembly.finish() {
-            self.unfinished(&first, self.end);
-        }
+        self.unfinished_at_the_end();
         let mut flows = std::mem::take(&mut self.flows);
         let mut sums = Sums {
             kinds: &mut self.kinds,
@@ -43,9 +41,7 @@ impl Survey<'_> {
             self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();
         }
         let start = self.start.unwrap_or(0);
-        let mut rows: Vec<FlowFigures> =
-            flows.iter().map(|flow| flow.figures(self.points.names(), start)).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.forward.bytes + row.back.bytes));
+        let mut rows = rows(&flows, self.points.names(), start);
         let (unread, unread_notes) = std::mem::take(&mut self.unread).finish(self.points.names());
         let read_to_end = ended.is_none();
         let complete = read_to_end && unread.is_empty();
@@ -170,6 +166,13 @@ impl Survey<'_> {
             ));
         }
     }
+}
+
+/// The rows of all flows, with those of the most bytes first. `start` is the capture's, in ns.
+fn rows(flows: &[Flow], names: &[String], start: u64) -> Vec<FlowFigures> {
+    let mut rows: Vec<FlowFigures> = flows.iter().map(|flow| flow.figures(names, start)).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.forward.bytes + row.back.bytes));
+    rows
 }
 
 fn why_partial(why: &str) -> String {
