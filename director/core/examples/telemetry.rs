@@ -1,6 +1,5 @@
-//! Five members send readings of a topic when they have some, and get those of topics that they
-//! have subscribed to. All are in one program here;
-//! on devices, each part is a separate program.
+//! Five members send readings of a topic when they have some, and get messages of topics that they
+//! have subscribed to. All are in one program here; on devices, each part is a separate program.
 use director::io::{Preconnection, resolve};
 use director::session::Security;
 use director::{MessageProperties, Pattern};
@@ -20,10 +19,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let _ = readings.subscribe("updates/#").await;
             let (topic, reading) = (format!("readings/{n}"), format!("meter {n}: 17 kWh"));
             let usual = MessageProperties::default();
-            println!(
-                "meter {n}: {:?}",
-                readings.publish_to(&topic, reading.as_bytes(), usual).await
-            );
+            let ended = readings.publish_to(&topic, reading.as_bytes(), usual).await;
+            println!("meter {n}: {ended:?}");
         });
         tokio::spawn(async move {
             while let Some(update) = updates.next().await {
