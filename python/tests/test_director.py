@@ -46,6 +46,9 @@ class Library:
             self.ready.wait_for(arrived, patience_ms / 1e3)
             return self.messages.popleft() if self.messages else None
 
+    def director_topic(self, _: int) -> bytes | None:
+        return None
+
     def director_message(self, request: int, length: object) -> int:
         length._obj.value = 1  # type: ignore[attr-defined]
         self.content = ctypes.create_string_buffer(bytes([request]))

@@ -361,12 +361,12 @@ class Request:
     """A received message."""
 
     def __init__(self, request: int) -> None:
+        self._request: int | None = request
         length = ctypes.c_size_t()
         data = _c().director_message(request, ctypes.byref(length))
         self.message: bytes = ctypes.string_at(data, length.value)
         topic = _c().director_topic(request)
         self.topic: str | None = None if topic is None else topic.decode()
-        self._request: int | None = request
 
     def reply(self, answer: bytes) -> None:
         """Answers the message; call it once."""
