@@ -70,9 +70,7 @@ impl Plan {
                 "`{name}` runs the services of its network, which has only one such node"
             ));
         }
-        if let Some((_, broker)) = self.broker()
-            && (broker.on == *name || broker.devices.contains(name))
-        {
+        if self.broker().is_some_and(|(_, broker)| broker.runs_on(name)) {
             return Err(format!(
                 "`{name}` runs the broker or a gateway of `mqtt`, and a clone would have none"
             ));

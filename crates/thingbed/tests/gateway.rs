@@ -3,6 +3,7 @@
 mod common;
 
 use common::Bed;
+use common::live::{Live, until};
 use std::path::Path;
 
 fn gateway() -> String {
@@ -226,4 +227,37 @@ fn a_network_has_mosquitto_or_gateways_as_its_broker() {
         let summary = common::json(&bed.sweep("broker").join("summary.json"));
         assert_eq!(summary["messages"]["loss_pct"], 0.0, "{broker}: {summary:#}");
     }
+}
+
+#[test]
+fn a_killed_gateway_starts_again() {
+    let bed = Bed::new();
+    let network = "attach: [hub, meter], subnet: 10.0.0.0/24";
+    let text = format!(
+        "experiment: NAME
+nodes: {{hub: {{}}, meter: {{}}}}
+networks: {{field: {{{network}, mqtt: {{broker: gateway, on: hub}}}}}}
+"
+    );
+    let lab = Live::up(&bed, "gateway", &text);
+    let publish = [
+        "exec",
+        "meter",
+        "--",
+        "mosquitto_pub",
+        "-h",
+        "mqtt-broker",
+        "-t",
+        "r",
+        "-q",
+        "1",
+        "-m",
+        "x",
+    ];
+    lab.ask(&publish).expect(0, &[]);
+    lab.ask(&["kill", "meter"]).expect(0, &[]);
+    lab.ask(&publish).expect(1, &["refused"]);
+    lab.ask(&["start", "meter"]).expect(0, &[]);
+    // The connection is refused until it listens.
+    until(|| lab.ask(&publish).status == 0, || "publishing still fails".to_owned());
 }

@@ -63,9 +63,8 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let Settings { key, local, mqtt, period_s, place } = settings;
     let clients = TcpListener::bind(mqtt).await;
     let clients = clients.map_err(|error| format!("cannot listen for MQTT at {mqtt}: {error}"))?;
-    // Different for each start of a gateway.
-    // Random, because a clock may be the same after a restart. 0 means that no start is known
-    // (`Seen`).
+    // Different for each start of a gateway: random, because a clock may be the same after a restart.
+    // 0 means that no start is known (`Seen`).
     let start = (RandomState::new().build_hasher().finish() as u32).max(1);
     let session = Preconnection::new(Pattern::PublishSubscribe, Security::Key(key));
     match place {

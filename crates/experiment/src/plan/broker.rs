@@ -20,6 +20,13 @@ pub struct PlannedBroker {
     pub devices: Vec<String>,
 }
 
+impl PlannedBroker {
+    /// Whether the node runs the broker, or a gateway.
+    pub fn runs_on(&self, node: &str) -> bool {
+        self.on == node || self.devices.iter().any(|device| device == node)
+    }
+}
+
 /// Kinds of broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -112,7 +112,13 @@ impl Bed<'_> {
                  without them for some time: `thingbed pause {name}`, then `thingbed resume {name}`"
             ));
         }
-        let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();
+        let without = |node: &&usize| {
+            let planned = &inventory.plan.nodes[**node];
+            let broker = inventory.plan.broker();
+            // Its broker or gateway can start again; it cannot be stopped without a kill.
+            let serves = broker.is_some_and(|(_, broker)| broker.runs_on(&planned.name));
+            planned.program.is_none() && !(serves && what == PlannedFaultKind::Start)
+        };
         if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
             let name = &inventory.plan.nodes[*node].name;
             return Err(format!(
