@@ -1,11 +1,11 @@
 //! A member on sockets.
 
 use super::batch::{Arrival, Batch, Outbox};
+use super::durable::DurableMessage;
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::{Command, Outgoing, Publisher, Reply};
 use super::request::{Answering, Request};
 use super::resolver::{Resolve, Resolver};
-use super::restored::RestoredMessage;
 use super::saver::{Folder, Saver};
 use super::{AT_ONCE, Clock, Error, family, socket};
 use crate::carrier::To;
@@ -27,7 +27,7 @@ use tokio::time::sleep_until;
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
     publisher: Publisher,
-    restored: Vec<RestoredMessage>,
+    restored: Vec<DurableMessage>,
     damaged: Option<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ impl Listener {
     /// Once; empty after that.
     ///
     /// [`Preconnection::storage`]: super::Preconnection::storage
-    pub fn restored(&mut self) -> Vec<RestoredMessage> {
+    pub fn restored(&mut self) -> Vec<DurableMessage> {
         std::mem::take(&mut self.restored)
     }
 
@@ -325,9 +325,17 @@ impl Driver {
     async fn execute(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Send { what, properties, reply } => {
+            Command::Send { what, properties, reply, on_disk } => {
                 match self.begin(&what, properties, now).await {
-                    Ok(number) => drop(self.outcomes.insert(number, reply)),
+                    Ok(number) => {
+                        self.outcomes.insert(number, reply);
+                        // Without a receiver, the outcome counts as had when it is sent.
+                        if let Some(on_disk) = on_disk
+                            && let Some(id) = self.saver.hand_over(number)
+                        {
+                            let _ = on_disk.send(id);
+                        }
+                    }
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }

@@ -5,6 +5,7 @@ mod batch;
 mod command;
 #[cfg(feature = "discovery")]
 mod discovery;
+mod durable;
 mod family;
 mod hub;
 mod inbox;
@@ -17,13 +18,13 @@ mod preconnection;
 mod publisher;
 mod request;
 mod resolver;
-mod restored;
 mod saver;
 pub mod socket;
 mod storage;
 mod waiting;
 
 pub use command::Collected;
+pub use durable::DurableMessage;
 pub use hub::Session;
 pub use inbox::{Inbox, Incoming};
 pub use member::Listener;
@@ -31,7 +32,6 @@ pub use preconnection::Preconnection;
 pub use publisher::Publisher;
 pub use request::Request;
 pub use resolver::resolve;
-pub use restored::RestoredMessage;
 
 use crate::Instant;
 use crate::rng::NoRandomness;

@@ -1,5 +1,6 @@
 //! A member's messages to the hub's application.
 
+use super::durable::DurableMessage;
 use crate::session::SessionError;
 use crate::uplink::{MessageProperties, Outcome};
 use tokio::sync::{mpsc, oneshot};
@@ -11,6 +12,8 @@ pub(super) enum Command {
         what: Outgoing,
         properties: MessageProperties,
         reply: Reply,
+        /// Gets the number over all starts of a stored message once it is on the disk.
+        on_disk: Option<oneshot::Sender<u64>>,
     },
     Leave,
     ComeBack,
@@ -47,6 +50,31 @@ impl Publisher {
         properties: MessageProperties,
     ) -> Result<Outcome, SessionError> {
         self.send(Outgoing::Message(message.to_vec()), properties).await
+    }
+
+    /// Stores a message and sends it; returns as soon as it is on the disk. From then on it outlasts
+    /// this program, and so does its outcome.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish), and [`SessionError::Storage`] if the member has no storage or
+    /// the message could not be written; then it was not sent.
+    pub async fn store(
+        &self,
+        message: &[u8],
+        properties: MessageProperties,
+    ) -> Result<DurableMessage, SessionError> {
+        let (reply, outcome) = oneshot::channel();
+        let (sender, on_disk) = oneshot::channel();
+        let properties = MessageProperties { stored: true, ..properties };
+        let what = Outgoing::Message(message.to_vec());
+        let command = Command::Send { what, properties, reply, on_disk: Some(sender) };
+        self.0.send(command).map_err(|_| SessionError::Over)?;
+        let Ok(id) = on_disk.await else {
+            let error = outcome.await.map_err(|_| SessionError::Over)?;
+            return Err(error.err().unwrap_or(SessionError::Over));
+        };
+        let (message, commands) = (message.to_vec(), self.0.clone());
+        Ok(DurableMessage { message, topic: None, id, outcome, commands })
     }
 
     /// Sends a request and waits for its outcome, which has the answer.
@@ -103,7 +131,7 @@ impl Publisher {
         properties: MessageProperties,
     ) -> Result<Outcome, SessionError> {
         let (reply, outcome) = oneshot::channel();
-        let command = Command::Send { what, properties, reply };
+        let command = Command::Send { what, properties, reply, on_disk: None };
         self.0.send(command).map_err(|_| SessionError::Over)?;
         outcome.await.map_err(|_| SessionError::Over)?
     }

@@ -1,8 +1,8 @@
 //! Writes a member's stored messages, apart from the thread that serves its sockets.
 
 use super::Error;
+use super::durable::DurableMessage;
 use super::publisher::{Command, Reply};
-use super::restored::RestoredMessage;
 use super::storage::{Restored, Storage};
 use crate::Instant;
 use crate::session::Member;
@@ -51,7 +51,7 @@ impl Saver {
         &mut self,
         member: &mut Member,
         commands: &mpsc::UnboundedSender<Command>,
-    ) -> (Vec<RestoredMessage>, HashMap<u32, Reply>) {
+    ) -> (Vec<DurableMessage>, HashMap<u32, Reply>) {
         let (mut all, mut waiting) = (Vec::new(), HashMap::new());
         let Some(Restored { state, ended, .. }) = self.restored.take() else {
             return (all, waiting);
@@ -59,13 +59,13 @@ impl Saver {
         for (_, message, outcome) in ended {
             let (reply, receiver) = oneshot::channel();
             let _ = reply.send(Ok(outcome));
-            all.push(RestoredMessage::new(&message, receiver, commands.clone()));
+            all.push(DurableMessage::new(&message, receiver, commands.clone()));
         }
         let open = state.open.clone();
         for (number, message) in member.store(state).into_iter().zip(open) {
             let (reply, receiver) = oneshot::channel();
             waiting.insert(number, reply);
-            all.push(RestoredMessage::new(&message, receiver, commands.clone()));
+            all.push(DurableMessage::new(&message, receiver, commands.clone()));
         }
         (all, waiting)
     }
@@ -86,6 +86,12 @@ impl Saver {
     /// A message was not stored.
     pub fn forget(&mut self, number: u32) {
         self.ids.remove(&number);
+    }
+
+    /// The application waits for the outcome of a stored message elsewhere, and says when it has that
+    /// ([`Saver::told`]); returns the message's number over all starts.
+    pub fn hand_over(&mut self, number: u32) -> Option<u64> {
+        self.ids.remove(&number)
     }
 
     /// A message of this start has ended, and the application has the outcome (`is_told`).

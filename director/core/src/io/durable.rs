@@ -1,13 +1,14 @@
-//! Messages that a former start of a member has stored.
+//! Messages of a member that are on its disk.
 
 use super::publisher::Command;
 use crate::session::SessionError;
 use crate::uplink::{Outcome, StoredMessage};
 use tokio::sync::{mpsc, oneshot};
 
-/// A message of a former start of the member, which is sent again if it had no outcome.
+/// A message on the member's disk: of this start ([`Publisher::store`](super::Publisher::store)), or
+/// of a former one, sent again if it had no outcome ([`Listener::restored`](super::Listener::restored)).
 #[derive(Debug)]
-pub struct RestoredMessage {
+pub struct DurableMessage {
     /// The message.
     pub message: Vec<u8>,
     /// Its topic, if it has one.
@@ -17,7 +18,7 @@ pub struct RestoredMessage {
     pub(super) commands: mpsc::UnboundedSender<Command>,
 }
 
-impl RestoredMessage {
+impl DurableMessage {
     pub(super) fn new(
         stored: &StoredMessage,
         outcome: oneshot::Receiver<Result<Outcome, SessionError>>,
