@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 
+import frames
 from primitives import (
     hkdf_expand,
     hkdf_extract,
@@ -189,6 +190,7 @@ def open_invitation(pair: Root, datagram: bytes) -> dict:
         "estimated": bool(bits & 1),
         "apart": bool(bits & 2),
         "probes": bool(bits & 4),
+        "bundles": bool(bits & 8),
     }
 
 
@@ -287,7 +289,7 @@ def check_vectors(path: str) -> int:
     for name in ("count", "epoch", "secret", "model", "datagram", "rate_bit_s", "loss"):
         same("invitation_" + name, invitation[name])
     same("invitation_round_trip_us", invitation["round_trip_us"])
-    for name in ("next", "estimated", "apart", "probes"):
+    for name in ("next", "estimated", "apart", "probes", "bundles"):
         same("invitation_" + name, invitation[name])
     group = Root(invitation["secret"], session)
     same("group_hub_message_key", group.key("message", epoch, HUB))
@@ -306,12 +308,17 @@ def check_vectors(path: str) -> int:
     number, members, topic, message = open_topic(group, epoch, of("topic"))
     same("topic_opened", [number, members, topic, message.hex()])
     same("probe_opened", list(open_probe(group, epoch, of("probe"))))
-    for name in ("answer", "acknowledge", "ready", "cannot", "alive"):
+    for name in ("answer", "acknowledge", "ready", "ready_bundles", "cannot", "alive"):
         kind, who, number, body = open_member(pair, epoch, of(name))
         same(name + "_opened", [who, number, body.hex()])
         same(name, seal_member(pair, kind, who, epoch, number, body))
     code = hmac_sha256(group.key("frame", epoch, HUB), of("frame"))[:4]
     same("frame_signed", of("frame") + code)
+    found = frames.parts(of("bundle"))
+    same("bundle", frames.bundle(found))
+    same("bundle_parts", [frames.read(part) for part in found])
+    code = hmac_sha256(group.key("frame", epoch, HUB), of("bundle"))[:4]
+    same("bundle_signed", of("bundle") + code)
     # Each changed byte is noticed.
     for name, reader in (
         ("data", lambda bytes_: open_data(group, epoch, bytes_)),

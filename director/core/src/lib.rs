@@ -30,6 +30,7 @@ compile_error!(
 mod analytic;
 pub mod arq;
 pub mod bound;
+pub mod bundle;
 mod capacity;
 pub mod carrier;
 #[cfg(feature = "coap")]

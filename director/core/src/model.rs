@@ -100,7 +100,9 @@ pub struct Models(u16);
 
 impl Models {
     /// All models, including those of later versions.
-    pub const ALL: Self = Self(u16::MAX);
+    pub const ALL: Self = Self(u16::MAX >> 1);
+    /// The bit of no model: whether the member reads bundles of `udp-arq` (decision 116).
+    const BUNDLES: u16 = 1 << MAX_WIRE;
 
     /// The set with these bits.
     pub const fn from_bits(bits: u16) -> Self {
@@ -127,6 +129,17 @@ impl Models {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// The same, of a member that reads bundles.
+    #[must_use]
+    pub fn with_bundles(self) -> Self {
+        Self(self.0 | Self::BUNDLES)
+    }
+
+    /// Whether the member reads bundles.
+    pub fn reads_bundles(self) -> bool {
+        self.0 & Self::BUNDLES != 0
     }
 
     const fn bit(model: ModelId) -> u16 {

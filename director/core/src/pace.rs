@@ -37,6 +37,20 @@ impl Pace {
         self.next_at
     }
 
+    /// Time on air of a datagram of `bytes`.
+    pub fn airtime(&self, bytes: usize) -> Span {
+        self.takes((bytes + self.below) as f64)
+    }
+
+    fn takes(&self, bytes: f64) -> Span {
+        Span::from_ns_f64(bytes * 8e9 / self.rate_bit_s)
+    }
+
+    /// Records that the last datagram is longer by `bytes`.
+    pub fn joined(&mut self, bytes: usize) {
+        self.next_at += self.takes(bytes as f64);
+    }
+
     /// Records that a datagram of `bytes` was sent.
     pub fn sent(&mut self, bytes: usize, now: Instant) {
         self.charge(bytes, 1.0, now);
@@ -44,10 +58,9 @@ impl Pace {
 
     /// Records that a datagram of `bytes` was sent that uses `factor` times its own time on air.
     pub fn charge(&mut self, bytes: usize, factor: f64, now: Instant) {
-        let takes = |bytes: f64| Span::from_ns_f64(bytes * 8e9 / self.rate_bit_s);
-        let airtime = takes((bytes + self.below) as f64 * factor);
+        let airtime = self.takes((bytes + self.below) as f64 * factor);
         // After a late wake-up, catch up on one datagram or one timer tick, not more.
-        let behind = now - airtime.max(TICK).max(takes(self.burst as f64));
+        let behind = now - airtime.max(TICK).max(self.takes(self.burst as f64));
         self.next_at = self.next_at.max(behind) + airtime;
     }
 }

@@ -60,6 +60,8 @@ struct Known {
 pub struct PathMtu {
     /// The limit that is configured, or that the system knows, in bytes.
     limit: u32,
+    /// The longest packet so far that several messages shared, in bytes.
+    bundle: u32,
     members: BTreeMap<MemberId, Known>,
     search: Option<Search>,
     /// Time of the next search for larger packets.
@@ -98,7 +100,7 @@ impl Search {
 impl PathMtu {
     /// Paths that carry packets of `limit` bytes, as far as known.
     pub fn new(limit: u32) -> Self {
-        Self { limit, members: BTreeMap::new(), search: None, raise_at: None }
+        Self { limit, bundle: 0, members: BTreeMap::new(), search: None, raise_at: None }
     }
 
     /// Sets the limit that is configured or that the system knows.
@@ -118,15 +120,21 @@ impl PathMtu {
         self.size() < self.limit
     }
 
-    /// A message to a member in packets of up to `used` bytes is late: checks its path, unless that
-    /// was done a moment ago.
+    /// Several messages share a packet of this size: any of them can be late because of it.
+    pub fn record_bundle(&mut self, size: u32) {
+        self.bundle = self.bundle.max(size);
+    }
+
+    /// A message to a member in packets of up to `used` bytes, or in a bundle, is late: checks its
+    /// path, unless that was done a moment ago.
     pub fn suspect(&mut self, member: MemberId, used: u32, now: Instant) {
         let known = self.members.entry(member).or_default();
         if self.search.is_some() || now < known.next_at {
             return;
         }
         // The message is not late because of a size that it does not use.
-        let largest = known.limit.map_or(self.limit, |found| found.min(self.limit)).min(used);
+        let largest = known.limit.map_or(self.limit, |found| found.min(self.limit));
+        let largest = largest.min(used.max(self.bundle));
         if largest > SIZES[SIZES.len() - 1] {
             self.search(member, 0..largest, now);
         }

@@ -3,6 +3,8 @@
 
 #![recursion_limit = "256"]
 
+use director::arq::{self, Complete, Datagram};
+use director::bundle::Bundle;
 use director::envelope::{
     Echo, FromMember, Invitation, seal_data, seal_member, seal_probe, seal_topic,
 };
@@ -98,12 +100,16 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         estimated: true,
         apart: false,
         probes: false,
+        bundles: true,
     };
     let group = Root::new(&invitation.secret, session);
     let scope = |purpose| Scope::new(purpose, epoch, Party::Hub);
     let frame = bytes::<12>(0x80);
     let mut signed = frame.to_vec();
     group.keys(scope(Use::Frame)).sign(&mut signed);
+    let bundle = bundle();
+    let mut signed_bundle = bundle.clone();
+    group.keys(scope(Use::Frame)).sign(&mut signed_bundle);
     let of_member = |what: &FromMember| hex(&seal_member(pair, epoch, 299, what));
     json!({
         "invitation": hex(&invitation.seal(pair, 5, 0)),
@@ -119,6 +125,7 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "invitation_estimated": true,
         "invitation_apart": false,
         "invitation_probes": false,
+        "invitation_bundles": true,
         "group_hub_message_key": hex(&group.seed(&scope(Use::Message))),
         "data": hex(&seal_data(&group, epoch, 17, None, b"0.21 a kWh")),
         "data_number": 17,
@@ -137,13 +144,63 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "acknowledge_opened": [299, 17, ""],
         "ready": of_member(&FromMember::Ready(1, Models::from_bits(0x0601), Echo::of_invitation(7))),
         "ready_opened": [299, 1, "06010007"],
+        "ready_bundles": of_member(&FromMember::Ready(
+            4,
+            Models::from_bits(0x0601).with_bundles(),
+            Echo::of_invitation(8),
+        )),
+        "ready_bundles_opened": [299, 4, "86010008"],
         "cannot": of_member(&FromMember::Cannot(2, Models::from_bits(0x0601))),
         "cannot_opened": [299, 2, "0601"],
         "alive": of_member(&FromMember::Alive(3, Models::from_bits(0x0601))),
         "alive_opened": [299, 3, "0601"],
         "frame": hex(&frame),
         "frame_signed": hex(&signed),
+        "bundle": hex(&bundle),
+        "bundle_parts": [
+            ["chunk", 17, 0, 0, true, 0, 3, hex(b"17 kWh")],
+            ["chunk", 18, 1, 2, false, 2, 0, hex(b"18 kWh")],
+            ["missing", 15, 1, false, [0, 2, 8]],
+            ["whole", [[12, 0, false], [13, 15, true]]],
+        ],
+        "bundle_signed": hex(&signed_bundle),
     })
+}
+
+/// Chunks and acknowledgements that share a datagram.
+fn bundle() -> Vec<u8> {
+    let (first, held) = (0, arq::Echo { attempt: 15, held: true });
+    let echo = |attempt| arq::Echo { attempt, held: false };
+    let parts = [
+        Datagram::Chunk {
+            message: 17,
+            index: 0,
+            last: 0,
+            asks: true,
+            attempt: first,
+            echo: 3,
+            data: b"17 kWh".to_vec(),
+        },
+        Datagram::Chunk {
+            message: 18,
+            index: 1,
+            last: 2,
+            asks: false,
+            attempt: 2,
+            echo: 0,
+            data: b"18 kWh".to_vec(),
+        },
+        Datagram::Acknowledge { message: 15, echo: echo(1), received_chunks: vec![0b101, 1] },
+        Datagram::Complete(vec![
+            Complete { message: 12, echo: echo(first) },
+            Complete { message: 13, echo: held },
+        ]),
+    ];
+    let mut bundle = Bundle::new(1_000);
+    for part in parts.map(|part| part.encode()) {
+        bundle.push(part.len(), |bytes| bytes.extend_from_slice(&part));
+    }
+    bundle.finish().unwrap_or_default()
 }
 
 /// What is on the wire changes only on purpose.

@@ -55,8 +55,8 @@ pub struct Complete {
     pub echo: Echo,
 }
 
-/// A datagram. The low nibble of the kind is 0 to 2, its high nibble (without the flag) the
-/// version of the wire format, 1.
+/// A datagram, or a part of a bundle of them. The low nibble of the kind is 0 to 2, its high nibble
+/// (without the flag) the version of the wire format, 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Datagram {
     /// A chunk of a message.
@@ -89,6 +89,28 @@ pub enum Datagram {
     Complete(Vec<Complete>),
 }
 
+/// A chunk without its data.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChunkHead {
+    pub message: u64,
+    pub index: u8,
+    pub last: u8,
+    pub asks: bool,
+    pub attempt: u8,
+    pub echo: u8,
+}
+
+impl ChunkHead {
+    /// Appends the chunk with this data.
+    pub fn write(&self, data: &[u8], bytes: &mut Vec<u8>) {
+        bytes.push(CHUNK | if self.asks { ASKS } else { 0 });
+        bytes.push(self.attempt.min(LAST_ATTEMPT) << 4 | self.echo.min(LAST_ATTEMPT));
+        bytes.extend_from_slice(&number(self.message));
+        bytes.extend_from_slice(&[self.index, self.last]);
+        bytes.extend_from_slice(data);
+    }
+}
+
 /// The low seven bytes of a message number: enough for any session.
 fn number(message: u64) -> [u8; 7] {
     let [_, rest @ ..] = message.to_be_bytes();
@@ -108,11 +130,16 @@ impl Datagram {
         match self {
             Self::Chunk { message, index, last, asks, attempt, echo, data } => {
                 let mut bytes = Vec::with_capacity(HEADER + data.len());
-                bytes.push(CHUNK | if *asks { ASKS } else { 0 });
-                bytes.push(attempt.min(&LAST_ATTEMPT) << 4 | echo.min(&LAST_ATTEMPT));
-                bytes.extend_from_slice(&number(*message));
-                bytes.extend_from_slice(&[*index, *last]);
-                bytes.extend_from_slice(data);
+                let (index, last) = (*index, *last);
+                let head = ChunkHead {
+                    message: *message,
+                    index,
+                    last,
+                    asks: *asks,
+                    attempt: *attempt,
+                    echo: *echo,
+                };
+                head.write(data, &mut bytes);
                 bytes
             }
             Self::Acknowledge { message, echo, received_chunks } => {

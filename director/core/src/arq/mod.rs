@@ -5,7 +5,8 @@
 //! Its last chunk requests an acknowledgement, which lists the missing chunks. On a timeout that
 //! chunk is sent again, then more of the missing ones with each further timeout. So a message
 //! without loss costs one frame back, and none if an answer acknowledges it. Messages that arrive
-//! together can share that frame.
+//! together can share that frame, and small messages that are due together share datagrams too, if
+//! the other end reads bundles.
 
 mod frame;
 mod receiver;
@@ -68,7 +69,9 @@ mod tests {
             while let Some(entry) = way.first_entry().filter(|entry| entry.key().0 <= now) {
                 let (there, datagram) = entry.remove();
                 if !there {
-                    sender.handle_ack(&datagram, now);
+                    if let Some(report) = sender.handle_ack(&datagram, now) {
+                        sender.measured(&report, now);
+                    }
                     continue;
                 }
                 let Received { message, reply } = receiver.receive(&datagram);
@@ -163,12 +166,12 @@ mod tests {
         while let (Some(_), Some(next)) = sender.poll(asked) {
             asked = next;
         }
-        let report = sender.answered(1, Some(0), asked + Span::from_ms(60));
+        let report = sender.answered(1, Some(0), asked + Span::from_ms(60)).unwrap();
         let round_trip = report.round_trip.unwrap().as_ms();
         assert_eq!((report.received, report.lost), (2, 0));
         assert!((60.0..65.0).contains(&round_trip), "{round_trip}");
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)]);
-        assert_eq!(sender.answered(1, None, Instant::START), AckReport::default(), "again");
+        assert_eq!(sender.answered(1, None, Instant::START), None, "again");
         assert!(sender.is_idle());
     }
 
@@ -184,7 +187,9 @@ mod tests {
             while now < begin + wait {
                 now = sender.poll(now).1.unwrap_or(Instant::NEVER);
             }
-            sender.answered(after, held, begin + wait)
+            let report = sender.answered(after, held, begin + wait).unwrap();
+            sender.measured(&report, begin + wait);
+            report
         };
         let once = report(&mut sender, 300);
         assert_eq!((once.round_trip, once.response), (None, Some(Span::from_ms(300))));
@@ -211,7 +216,7 @@ mod tests {
         let echo = Echo { attempt: 1, held: true };
         let at = asked_at[1] + Span::from_ms(900);
         let messages = vec![Complete { message: 1, echo }];
-        let report = sender.handle_ack(&Datagram::Complete(messages).encode(), at);
+        let report = sender.handle_ack(&Datagram::Complete(messages).encode(), at).unwrap();
         assert_eq!((report.round_trip, report.response), (None, Some(Span::from_ms(900))));
     }
 
@@ -232,8 +237,9 @@ mod tests {
                     *frames.last_mut().unwrap() += u32::from(datagram.is_some());
                     now = next.unwrap_or(Instant::NEVER);
                 }
-                let report =
-                    sender.acknowledged(message, (FIRST, &[1]), begin + Span::from_ms(150));
+                let at = begin + Span::from_ms(150);
+                let report = sender.acknowledged(message, FIRST, &[1], at).unwrap();
+                sender.measured(&report, at);
                 assert_eq!((report.received, report.lost), (1, 0));
                 report.round_trip
             })
@@ -271,10 +277,10 @@ mod tests {
         receiver.receive(&first);
         // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
-        sender.acknowledged(1, (FIRST, &[0xff; 32]), Instant::from_ns(10));
+        sender.acknowledged(1, FIRST, &[0xff; 32], Instant::from_ns(10));
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it is reported as delivered");
-        sender.acknowledged(1, (Echo { attempt: 200, held: false }, &[0; 3]), Instant::from_ns(10));
-        sender.acknowledged(99, (FIRST, &[0xff]), Instant::from_ns(10));
+        sender.acknowledged(1, Echo { attempt: 200, held: false }, &[0; 3], Instant::from_ns(10));
+        sender.acknowledged(99, FIRST, &[0xff], Instant::from_ns(10));
         assert!(sender.is_idle());
         let chunk = |index, last| {
             let data = vec![index; 3];

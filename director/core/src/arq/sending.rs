@@ -2,6 +2,7 @@
 
 use super::frame::HEADER;
 use super::settings::AckReport;
+use crate::bundle::LENGTH;
 use crate::capacity::Train;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -57,6 +58,10 @@ pub(super) struct Sending {
     /// Number of chunks sent, and number of those that are known as received or lost.
     pub sent: u32,
     pub known: u32,
+    /// Those that were not the first of their datagram.
+    pub joined: u32,
+    /// Length of the bundle that it was sent in, if it was the last in one, in bytes.
+    pub bundle: Option<usize>,
     pub until: Option<Instant>,
 }
 
@@ -80,6 +85,8 @@ impl Sending {
             tries: 0,
             sent: 0,
             known: 0,
+            joined: 0,
+            bundle: None,
             until,
         })
     }
@@ -101,15 +108,17 @@ impl Sending {
     }
 
     /// The data of a chunk.
-    pub fn data(&self, index: u8, room: usize) -> Vec<u8> {
+    pub fn data(&self, index: u8, room: usize) -> &[u8] {
         let begin = usize::from(index) * room;
         let end = (begin + room).min(self.bytes.len());
-        self.bytes.get(begin..end).unwrap_or_default().to_vec()
+        self.bytes.get(begin..end).unwrap_or_default()
     }
 
-    /// Bytes of a chunk on the wire.
+    /// Mean bytes of a chunk on the wire, of which the first of a datagram have `below` of other layers.
     pub fn chunk(&self, below: usize) -> usize {
-        self.bytes.len() / (usize::from(self.last) + 1) + HEADER + below
+        let (sent, joined) = (self.sent.max(1) as usize, self.joined as usize);
+        let around = (below * (sent - joined) + LENGTH * joined) / sent;
+        self.bytes.len() / (usize::from(self.last) + 1) + HEADER + around
     }
 
     /// Number of chunks whose fate becomes known by a reply to this attempt; chunks sent after it

@@ -85,14 +85,17 @@ pub struct AckReport {
 }
 
 impl AckReport {
-    /// Adds what the same acknowledgement tells of another message. It was held back for the least
-    /// time for the message with the shortest round trip, and the last train includes the others.
-    pub fn add(&mut self, other: &Self) {
-        self.received += other.received;
-        self.lost += other.lost;
+    /// The same with what arrived together with it. An acknowledgement was held back for the least time
+    /// for the message with the shortest round trip, and the last train includes the others.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
         let least = |own: Option<Span>, other| own.into_iter().chain(other).min();
-        self.round_trip = least(self.round_trip, other.round_trip);
-        self.response = least(self.response, other.response);
-        self.train = other.train.or(self.train);
+        Self {
+            received: self.received + other.received,
+            lost: self.lost + other.lost,
+            round_trip: least(self.round_trip, other.round_trip),
+            response: least(self.response, other.response),
+            train: other.train.or(self.train),
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::arq::{
     self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Complete, Datagram, Echo,
     Outcome, Receipt, Request,
 };
+use crate::bundle;
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
@@ -27,7 +28,9 @@ pub static MODEL: Model = Model {
     similar: None,
     repairs_ahead: false,
     fits: |_| true,
-    owns: |datagram| datagram.first().is_some_and(|first| arq::is_frame(*first)),
+    owns: |datagram| {
+        bundle::is_bundle(datagram) || datagram.first().is_some_and(|first| arq::is_frame(*first))
+    },
     predict,
     transport: Transport::Datagrams(
         |params| {
@@ -81,6 +84,8 @@ const MIN_ACK_DELAY: Span = Span::from_ms(1);
 /// Waiting acknowledgements that are sent at once, unless answers are to replace them. A sender has
 /// a limited number of messages in flight (`ArqSettings::most`), and must not wait for them.
 const ACK_AT: usize = 8;
+/// The same where the next message takes them with it: half of what a sender may have in flight.
+const ACK_AT_BUNDLED: usize = 16;
 
 /// An ARQ sender and receiver, to one other end.
 pub(crate) struct Arq {
@@ -103,6 +108,11 @@ pub(crate) struct Arq {
     late: Span,
     /// Unanswered messages.
     requests: BTreeMap<MessageId, Request>,
+    /// Whether the other end reads bundles.
+    bundles: bool,
+    /// Maximum datagram, and the longest one that has arrived, in bytes without codes.
+    datagram: usize,
+    longest: usize,
 }
 
 /// Maximum number of such messages.
@@ -120,7 +130,10 @@ impl Arq {
         let least = if params.answered { MIN_ACK_DELAY } else { Span::ZERO };
         Self {
             replaced: params.answered && !asks,
-            room: (settings.datagram.saturating_sub(1) / COMPLETE_LEN).max(1),
+            room: messages_in(settings.datagram).max(1),
+            bundles: false,
+            datagram: settings.datagram,
+            longest: 0,
             sender: ArqSender::new(settings),
             receiver: ArqReceiver::new(),
             own: keys(own),
@@ -164,7 +177,8 @@ impl Arq {
     /// The next acknowledgement, if it is time. Those of other whole messages go with it.
     fn next_ack(&mut self, now: Instant) -> Option<Datagram> {
         let (due, number) = *self.due.first()?;
-        if due > now && (self.replaced || self.acks.len() < ACK_AT) {
+        let at_once = if self.bundles && self.asks { ACK_AT_BUNDLED } else { ACK_AT };
+        if due > now && (self.replaced || self.acks.len() < at_once) {
             return None;
         }
         let mut first = self.take_ack(number)?;
@@ -173,19 +187,93 @@ impl Arq {
             return Some(first.datagram());
         }
         let mut messages = vec![Complete { message: first.message, echo: first.echo }];
+        self.take_complete(&mut messages, self.room, now);
+        Some(Datagram::Complete(messages))
+    }
+
+    /// Takes acknowledgements of whole messages, until there are `room`.
+    fn take_complete(&mut self, messages: &mut Vec<Complete>, room: usize, now: Instant) {
         let (all_due, late) = (&mut self.due, self.late);
         let others = self.acks.extract_if(.., |_, (_, ack)| ack.received_chunks.is_none());
-        for (message, (due, ack)) in others.take(self.room - 1) {
+        for (message, (due, ack)) in others.take(room.saturating_sub(messages.len())) {
             all_due.remove(&(due, message));
             messages.push(Complete { message, echo: Self::echo(&ack, due + late, now) });
         }
-        Some(Datagram::Complete(messages))
+    }
+
+    /// The next datagram, with all that is ready for the other end and fits into it.
+    fn next_bundle(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        // A member sends none that are longer than what the hub sends, so that the hub notices if the
+        // path does not carry them (decision 116).
+        let limit = if self.asks { self.datagram } else { self.datagram.min(self.longest) };
+        let mut bundle = self.sender.bundle(limit, now);
+        if let Some(ack) = self.next_ack(now).map(|ack| ack.encode()) {
+            bundle.push(ack.len(), |bytes| bytes.extend_from_slice(&ack));
+        }
+        let mut wake = self.sender.fill(&mut bundle, now);
+        if bundle.is_empty() {
+            let due = self.due.first().map(|(due, _)| *due);
+            wake = wake.into_iter().chain(due).min();
+        } else if !self.replaced {
+            // What is not due yet saves a datagram of its own.
+            let mut messages = Vec::new();
+            self.take_complete(&mut messages, messages_in(bundle.room()), now);
+            if !messages.is_empty() {
+                let ack = Datagram::Complete(messages).encode();
+                bundle.push(ack.len(), |bytes| bytes.extend_from_slice(&ack));
+            }
+        }
+        self.sender.bundle_sent(&bundle);
+        let wake = if bundle.is_empty() { wake } else { Some(now) };
+        (bundle.finish().map(|datagram| self.signed(datagram)), wake)
     }
 
     fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
         self.own.sign(&mut datagram);
         datagram
     }
+
+    /// Handles a part of a bundle, or a datagram; adds envelopes that it completes. Returns what it tells
+    /// of the path.
+    fn receive_part(
+        &mut self,
+        part: &[u8],
+        envelopes: &mut Vec<Vec<u8>>,
+        now: Instant,
+    ) -> Option<AckReport> {
+        let report = match Datagram::chunk_of(part) {
+            // A chunk of the answer: the other end has the whole message.
+            Some((number, attempt, echo)) if self.asks => {
+                // A retransmitted answer was delayed at the member: no round-trip sample.
+                let echo = Some(echo).filter(|_| attempt == 0);
+                self.sender.answered(number, echo, now)
+            }
+            Some((number, attempt, _)) => {
+                self.requests.insert(number, Request { attempt, at: now });
+                if self.requests.len() > MAX_REQUESTS {
+                    self.requests.pop_first();
+                }
+                None
+            }
+            None => self.sender.handle_ack(part, now),
+        };
+        let received = self.receiver.receive(part);
+        envelopes.extend(received.message.map(|(_, envelope)| envelope));
+        if let Some(reply) = received.reply {
+            let number = reply.message;
+            // A newer acknowledgement takes the older one's time: chunks that keep arriving must
+            // not delay it for ever.
+            let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
+            self.acks.insert(number, (due, reply));
+            self.due.insert((due, number));
+        }
+        report
+    }
+}
+
+/// Acknowledgements of whole messages in a datagram of `bytes`.
+fn messages_in(bytes: usize) -> usize {
+    bytes.saturating_sub(1) / COMPLETE_LEN
 }
 
 impl Exchange for Arq {
@@ -208,34 +296,18 @@ impl Exchange for Arq {
 
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(plain) = self.other.check(datagram) else { return Incoming::default() };
-        let report = match Datagram::chunk_of(plain) {
-            // A chunk of the answer: the other end has the whole message.
-            Some((number, attempt, echo)) if self.asks => {
-                // A retransmitted answer was delayed at the member: no round-trip sample.
-                let echo = Some(echo).filter(|_| attempt == 0);
-                self.sender.answered(number, echo, now)
-            }
-            Some((number, attempt, _)) => {
-                self.requests.insert(number, Request { attempt, at: now });
-                if self.requests.len() > MAX_REQUESTS {
-                    self.requests.pop_first();
-                }
-                AckReport::default()
-            }
-            None => self.sender.handle_ack(plain, now),
-        };
-        let received = self.receiver.receive(plain);
-        if let Some(reply) = received.reply {
-            let number = reply.message;
-            // A newer acknowledgement takes the older one's time: chunks that keep arriving must
-            // not delay it for ever.
-            let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
-            self.acks.insert(number, (due, reply));
-            self.due.insert((due, number));
+        self.longest = self.longest.max(plain.len());
+        let (mut envelopes, mut report) = (Vec::new(), None::<AckReport>);
+        for part in bundle::parts(plain) {
+            let one = self.receive_part(part, &mut envelopes, now);
+            report = report.into_iter().chain(one).reduce(|all, one| all.and(&one));
         }
+        // What arrives together is one sample of the path.
+        report.iter().for_each(|report| self.sender.measured(report, now));
+        let report = report.unwrap_or_default();
         Incoming {
             genuine: true,
-            envelopes: received.message.into_iter().map(|(_, envelope)| envelope).collect(),
+            envelopes,
             reply: None,
             frames: (report.received, report.lost),
             round_trip: report.round_trip,
@@ -244,6 +316,9 @@ impl Exchange for Arq {
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        if self.bundles {
+            return self.next_bundle(now);
+        }
         if let Some(ack) = self.next_ack(now) {
             return (Some(self.signed(ack.encode())), Some(now));
         }
@@ -251,6 +326,10 @@ impl Exchange for Arq {
         let (datagram, wake) = self.sender.poll(now);
         let wake = [wake, due].into_iter().flatten().min();
         (datagram.map(|datagram| self.signed(datagram)), wake)
+    }
+
+    fn set_bundles(&mut self, reads: bool) {
+        self.bundles = reads;
     }
 
     fn take_delivered(&mut self) -> Vec<MessageId> {
@@ -373,5 +452,113 @@ mod tests {
             let answer = sent(&mut member, &mut now, Instant::START + held).remove(0);
             assert_eq!(hub.receive(&answer, now).round_trip.is_some(), sample, "{held:?}");
         }
+    }
+
+    #[test]
+    fn what_is_ready_together_shares_datagrams() {
+        let [mut hub, mut member] = pair(true);
+        let mut now = Instant::START;
+        [&mut hub, &mut member].into_iter().for_each(|end| end.set_bundles(true));
+        for number in 0..32 {
+            hub.send(number, &[7; 100], None).unwrap();
+        }
+        // 12 in 1,400 bytes.
+        let messages = sent(&mut hub, &mut now, Instant::START + Span::from_us(300));
+        assert_eq!(messages.len(), 3);
+        assert!(messages.iter().all(|datagram| datagram.len() <= 1_400));
+        let heard = messages.iter().map(|datagram| member.receive(datagram, now).envelopes.len());
+        assert_eq!(heard.sum::<usize>(), 32);
+        for number in 0..32 {
+            member.send(number, &[8; 100], None).unwrap();
+        }
+        let until = now + Span::from_us(300);
+        let answers = sent(&mut member, &mut now, until);
+        assert_eq!(answers.len(), 3);
+        let heard = answers.iter().map(|datagram| {
+            let incoming = hub.receive(datagram, now);
+            assert!(incoming.round_trip.is_some());
+            (incoming.envelopes.len() as u32, incoming.frames)
+        });
+        let heard =
+            heard.reduce(|(n, (ok, lost)), (m, (more, gone))| (n + m, (ok + more, lost + gone)));
+        assert_eq!(heard, Some((32, (32, 0))), "each frame once");
+        // The next message takes the acknowledgements with it.
+        hub.send(32, &[7; 100], None).unwrap();
+        let at = now;
+        let next = sent(&mut hub, &mut now, at);
+        assert_eq!(next.len(), 1);
+        member.receive(&next[0], now);
+        assert_eq!(member.take_delivered().len(), 32);
+    }
+
+    #[test]
+    fn a_message_alone_is_as_before_and_so_is_all_to_an_earlier_version() {
+        let [mut hub, _] = pair(true);
+        let [mut new, mut member] = pair(true);
+        new.set_bundles(true);
+        let mut now = Instant::START;
+        for end in [&mut hub, &mut new] {
+            end.send(0, &[7; 100], None).unwrap();
+        }
+        let alone = sent(&mut hub, &mut now, Instant::START);
+        assert_eq!(sent(&mut new, &mut now, Instant::START), alone);
+        hub.send(1, &[7; 100], None).unwrap();
+        hub.send(2, &[7; 100], None).unwrap();
+        let until = now + Span::from_us(50);
+        let apart = sent(&mut hub, &mut now, until);
+        assert_eq!(apart.len(), 2);
+        for datagram in alone.iter().chain(&apart) {
+            assert_eq!(member.receive(datagram, now).envelopes.len(), 1);
+        }
+    }
+
+    #[test]
+    fn on_a_slow_path_what_the_rate_does_not_allow_yet_goes_later() {
+        let [mut hub, _] = pair(true);
+        hub.set_bundles(true);
+        hub.pace(250_000.0);
+        for number in 0..4 {
+            hub.send(number, &[7; 100], None).unwrap();
+        }
+        let mut now = Instant::START;
+        // 153 bytes on the wire take 4.9 ms, and two of them more than a timer's tick.
+        let first = sent(&mut hub, &mut now, Instant::START);
+        assert_eq!((first.len(), first[0].len()), (1, 111));
+    }
+
+    #[test]
+    fn a_path_that_carries_no_bundles_gets_messages_alone() {
+        let [mut hub, _] = pair(true);
+        hub.set_bundles(true);
+        for number in 0..4 {
+            hub.send(number, &[7; 100], None).unwrap();
+        }
+        let mut now = Instant::START;
+        let lengths: Vec<usize> = sent(&mut hub, &mut now, Instant::START + Span::from_ms(50))
+            .iter()
+            .map(Vec::len)
+            .collect();
+        // A bundle, again after the first timeout, and all alone after the second.
+        assert_eq!(lengths[..6], [453, 453, 111, 111, 111, 111], "{lengths:?}");
+    }
+
+    #[test]
+    fn a_member_sends_no_longer_bundles_than_its_hub() {
+        let [mut hub, mut member] = pair(true);
+        let mut now = Instant::START;
+        [&mut hub, &mut member].into_iter().for_each(|end| end.set_bundles(true));
+        for number in 0..8 {
+            hub.send(number, &[7; 20], None).unwrap();
+        }
+        let requests = sent(&mut hub, &mut now, Instant::START);
+        let longest = requests.iter().map(Vec::len).max().unwrap();
+        requests.iter().for_each(|datagram| drop(member.receive(datagram, now)));
+        for number in 0..8 {
+            member.send(number, &[8; 100], None).unwrap();
+        }
+        let until = now + Span::from_us(300);
+        let answers = sent(&mut member, &mut now, until);
+        assert!(answers.len() > 1 && answers.len() < 8, "{}", answers.len());
+        assert!(answers.iter().all(|datagram| datagram.len() <= longest));
     }
 }

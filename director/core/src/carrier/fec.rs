@@ -5,6 +5,7 @@ use super::interface::{
 };
 use crate::analytic::{Case, Prediction};
 use crate::bound;
+use crate::bundle;
 use crate::conditions::Conditions;
 use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use crate::keys::{Keys, Party, Scope, Use};
@@ -27,7 +28,9 @@ pub static MODEL: Model = Model {
     similar: None,
     repairs_ahead: true,
     fits: |_| true,
-    owns: |datagram| fec::is_frame(datagram.first().copied().unwrap_or(0)),
+    owns: |datagram| {
+        bundle::is_bundle(datagram) || fec::is_frame(datagram.first().copied().unwrap_or(0))
+    },
     predict,
     transport: Transport::Datagrams(
         |params| Box::new(Hub::new(params)),
@@ -223,5 +226,9 @@ impl MemberCarrier for Member {
 
     fn acknowledges(&self) -> bool {
         true
+    }
+
+    fn set_bundles(&mut self, reads: bool) {
+        self.member.set_bundles(reads);
     }
 }

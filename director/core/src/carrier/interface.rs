@@ -166,6 +166,8 @@ pub trait HubCarrier: Send {
     fn retire(&mut self, now: Instant);
     /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
+    /// Sets whether a member reads bundles.
+    fn set_bundles(&mut self, _member: MemberId, _reads: bool) {}
     /// Updates which members lose far more than the others, and their loss, 0 to 1.
     fn set_apart(&mut self, _apart: &BTreeMap<MemberId, f64>) {}
     /// Updates the sending rate.
@@ -204,4 +206,6 @@ pub trait MemberCarrier: Send {
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
     /// Whether the transport itself acknowledges messages to the hub.
     fn acknowledges(&self) -> bool;
+    /// Sets whether the hub reads bundles.
+    fn set_bundles(&mut self, _reads: bool) {}
 }

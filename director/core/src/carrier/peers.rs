@@ -59,6 +59,8 @@ pub trait Exchange: Send {
     fn take_timeout(&mut self) -> Option<Instant> {
         None
     }
+    /// Sets whether the other end reads bundles.
+    fn set_bundles(&mut self, _reads: bool) {}
     /// Its measured sending rate in bit/s, if it measures one.
     fn rate(&self) -> Option<f64> {
         None
@@ -127,6 +129,8 @@ pub struct Hub<E> {
     params: Params,
     make: Make<E>,
     peers: BTreeMap<MemberId, E>,
+    /// Members that read bundles.
+    bundles: BTreeSet<MemberId>,
     agenda: Agenda,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     pace: Pace,
@@ -143,6 +147,7 @@ impl<E: Exchange> Hub<E> {
             params: params.clone(),
             make: Box::new(make),
             peers: BTreeMap::new(),
+            bundles: BTreeSet::new(),
             agenda: Agenda::default(),
             replies: VecDeque::new(),
             // A guessed rate must not slow down a model with its own congestion control (decision
@@ -160,7 +165,9 @@ impl<E: Exchange> Hub<E> {
     fn peer(&mut self, member: MemberId) -> Option<&mut E> {
         let number = u16::try_from(member).ok().filter(|number| *number < self.params.members)?;
         if !self.peers.contains_key(&member) {
-            self.peers.insert(member, (self.make)(&self.params, number)?);
+            let mut peer = (self.make)(&self.params, number)?;
+            peer.set_bundles(self.bundles.contains(&member));
+            self.peers.insert(member, peer);
         }
         // Only with an exchange: `poll` asks each active member for a datagram.
         self.agenda.touch(member);
@@ -228,6 +235,14 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         let charge = if E::ADAPTS && self.peers.len() == 1 { 1.0 } else { self.charge };
         self.pace.charge(datagram.len(), charge, now);
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
+    }
+
+    fn set_bundles(&mut self, member: MemberId, reads: bool) {
+        match reads {
+            true => self.bundles.insert(member),
+            false => self.bundles.remove(&member),
+        };
+        self.peers.get_mut(&member).into_iter().for_each(|peer| peer.set_bundles(reads));
     }
 
     fn retire(&mut self, now: Instant) {
@@ -344,6 +359,10 @@ impl<E: Exchange> MemberCarrier for Member<E> {
 
     fn acknowledges(&self) -> bool {
         self.acknowledges
+    }
+
+    fn set_bundles(&mut self, reads: bool) {
+        self.exchange.iter_mut().for_each(|exchange| exchange.set_bundles(reads));
     }
 }
 

@@ -130,12 +130,15 @@ pub struct Invitation {
     pub apart: bool,
     /// Whether it checks if packets of its size pass: the answer has the same size.
     pub probes: bool,
+    /// Whether the hub reads bundles.
+    pub bundles: bool,
 }
 
 /// Bits of an invitation.
 const ESTIMATED: u8 = 1;
 const APART: u8 = 2;
 const PROBES: u8 = 4;
+const BUNDLES: u8 = 8;
 
 /// Reserved: no version has a model with this number.
 const NO_MODEL: u8 = u8::MAX;
@@ -156,7 +159,12 @@ impl Invitation {
         let us = u32::try_from(self.round_trip.as_ns() / 1_000).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&us.to_be_bytes());
         bytes.extend_from_slice(&self.next.to_be_bytes());
-        let bits = [(self.estimated, ESTIMATED), (self.apart, APART), (self.probes, PROBES)];
+        let bits = [
+            (self.estimated, ESTIMATED),
+            (self.apart, APART),
+            (self.probes, PROBES),
+            (self.bundles, BUNDLES),
+        ];
         bytes.push(bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
         bytes
     }
@@ -175,11 +183,12 @@ impl Invitation {
             estimated: false,
             apart: false,
             probes: false,
+            bundles: false,
         };
         // Earlier versions end here.
         let [bits] = take(&mut rest).unwrap_or([0]);
         (invitation.estimated, invitation.apart) = (bits & ESTIMATED != 0, bits & APART != 0);
-        invitation.probes = bits & PROBES != 0;
+        (invitation.probes, invitation.bundles) = (bits & PROBES != 0, bits & BUNDLES != 0);
         // Later versions append fields, so trailing bytes are ignored.
         // Times on air are divided by the rate.
         let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
@@ -433,6 +442,7 @@ mod tests {
             estimated: true,
             apart: false,
             probes: false,
+            bundles: true,
             next: 17,
         };
         let sealed = invitation.seal(&root(), 42, 0);

@@ -66,6 +66,11 @@ impl Answer {
         self.grant(at, u16::try_from(more).unwrap_or(u16::MAX));
     }
 
+    /// Whether the hub has requested frames of it.
+    pub fn was_requested(&self) -> bool {
+        self.turn.is_some()
+    }
+
     /// Time of the next frame, if any.
     pub fn next_at(&self) -> Option<Instant> {
         self.due.front().map(|(at, _)| *at)

@@ -2,6 +2,7 @@
 //! configured, in virtual time.
 
 mod apart;
+mod bundles;
 mod network;
 mod tcp;
 

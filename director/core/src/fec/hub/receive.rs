@@ -1,6 +1,7 @@
 //! Frames from members.
 
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, answered_frames};
+use crate::bundle;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING, widen};
 use crate::fec::plan::{ResponseKind, slot_index};
@@ -12,13 +13,27 @@ use crate::{Instant, Span};
 const MAX_PATIENCE: Span = Span::from_s(1);
 
 impl FecHub {
-    /// Handles a frame from a member; returns `false` if its code is wrong.
+    /// Handles frames of a member that share a datagram, or a single one; returns `false` if the code is
+    /// wrong.
     pub fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
-        let Some(member) = Frame::member(bytes) else { return false };
+        // The code is the first frame's member's: frames of others are not vouched for.
+        let Some(member) = bundle::parts(bytes).next().and_then(Frame::member) else {
+            return false;
+        };
         let Some(keys) = self.members.get(usize::from(member)) else { return false };
-        let Some(frame) = keys.check(bytes).and_then(Frame::decode) else { return false };
+        let Some(plain) = keys.check(bytes) else { return false };
+        let frames = bundle::parts(plain).filter(|part| Frame::member(part) == Some(member));
+        let mut known = false;
+        for frame in frames.filter_map(Frame::decode) {
+            known = true;
+            self.receive_frame(frame, self.settings.airtime(bytes.len()), now);
+        }
+        known
+    }
+
+    /// Handles a frame of a datagram that takes `air`.
+    fn receive_frame(&mut self, frame: Frame, air: Span, now: Instant) {
         let message = widen(frame.message(), self.newest);
-        let air = self.settings.airtime(bytes.len());
         match frame {
             Frame::Up { member, symbol, symbols, data, .. } => {
                 let shape = (usize::from(symbols), air);
@@ -28,7 +43,6 @@ impl FecHub {
             Frame::Nack { member, symbols, .. } => self.nacked(message, member, symbols, now),
             Frame::Down { .. } | Frame::Request { .. } | Frame::Answered { .. } => {}
         }
-        true
     }
 
     fn up(

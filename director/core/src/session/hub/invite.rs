@@ -180,6 +180,7 @@ impl Hub {
             // Reserved on the wire: no version sets it (docs/director-wire.md).
             apart: false,
             probes: false,
+            bundles: true,
         })
     }
 
@@ -188,6 +189,9 @@ impl Hub {
     pub(super) fn set_models(&mut self, member: MemberId, models: Models) {
         if self.models.insert(member, models) != Some(models) {
             self.update_models();
+            let reads = models.reads_bundles();
+            let stages = self.stages.values_mut();
+            stages.for_each(|stage| stage.carrier.set_bundles(member, reads));
         }
     }
 

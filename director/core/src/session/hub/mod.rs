@@ -240,6 +240,9 @@ impl Hub {
         let params = self.params(root.clone(), epoch, seed);
         if let Some(mut carrier) = carrier::hub(model, &params) {
             carrier.set_apart(self.apart.members());
+            self.models.iter().for_each(|(member, models)| {
+                carrier.set_bundles(*member, models.reads_bundles());
+            });
             let (rtt, datagram) = (params.round_trip, params.datagram);
             let until = None;
             let stage = Stage { model, secret, root, carrier, rtt, datagram, until };

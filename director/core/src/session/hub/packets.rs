@@ -33,6 +33,12 @@ impl Hub {
         }
     }
 
+    /// Several messages or answers can be sent together, in a datagram of this length.
+    pub(super) fn bundle_sent(&mut self, length: usize) {
+        let size = u32::try_from(length + self.below_datagram()).unwrap_or(u32::MAX);
+        self.path_mtu.record_bundle(size);
+    }
+
     /// The next probe: an invitation to the current epoch, which its member answers in a datagram
     /// of the same size.
     pub(super) fn next_probe(&mut self, now: Instant) -> Option<(MemberId, Vec<u8>)> {

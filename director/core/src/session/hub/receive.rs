@@ -2,6 +2,7 @@
 
 use super::Hub;
 use crate::Instant;
+use crate::bundle;
 use crate::carrier::{self, CarrierEvent};
 use crate::envelope::{self, FromMember};
 use crate::handshake;
@@ -67,6 +68,10 @@ impl Hub {
             }
         }
         if genuine {
+            if bundle::is_bundle(datagram) {
+                // Longer ones may have been lost.
+                self.bundle_sent(self.config.datagram());
+            }
             self.proved(from, now);
         }
         self.handle_carrier_events(events, now);

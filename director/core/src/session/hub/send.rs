@@ -3,6 +3,7 @@
 use super::outgoing::Outgoing;
 use super::supervise::MAX_MESSAGES;
 use super::{Hub, LINGER};
+use crate::bundle;
 use crate::carrier::{Load, To};
 use crate::envelope;
 #[cfg(not(feature = "std"))]
@@ -147,6 +148,9 @@ impl Hub {
                 next = datagram;
                 break;
             }
+        }
+        if let Some((_, datagram)) = next.as_ref().filter(|(_, own)| bundle::is_bundle(own)) {
+            self.bundle_sent(datagram.len());
         }
         if next.is_some() && events.is_empty() && !self.has_control() {
             self.settled = Some((now, wake));

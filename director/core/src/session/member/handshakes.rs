@@ -58,13 +58,13 @@ impl Link {
         what: fn(u32, Models) -> FromMember,
         have: Models,
     ) -> Vec<u8> {
-        let what = what(self.counts.next(), have);
+        let what = what(self.counts.next(), have.with_bundles());
         envelope::seal_member(&self.root, epoch, self.welcome.member, &what)
     }
 
     /// Seals a report of an epoch to the hub in a datagram of at least `size` bytes.
     pub fn ready(&mut self, epoch: u32, have: Models, echo: Echo, size: usize) -> Vec<u8> {
-        let what = FromMember::Ready(self.counts.next(), have, echo);
+        let what = FromMember::Ready(self.counts.next(), have.with_bundles(), echo);
         envelope::seal_padded(&self.root, epoch, self.welcome.member, &what, size)
     }
 }

@@ -81,7 +81,8 @@ impl Member {
             };
             let model = invitation.model.filter(|model| self.models.has(*model));
             let stage = model.and_then(|model| {
-                let carrier = carrier::member(model, &params, link.welcome.member)?;
+                let mut carrier = carrier::member(model, &params, link.welcome.member)?;
+                carrier.set_bundles(invitation.bundles);
                 Some(Stage { model, root, received_at: now, carrier })
             });
             let Some(stage) = stage else {

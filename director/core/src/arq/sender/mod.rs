@@ -1,11 +1,14 @@
 //! The sender of `udp-arq`, to one receiver.
 
-use super::frame::{Complete, Datagram, Echo, HEADER, LAST_ATTEMPT};
+mod acks;
+
+use super::frame::{ChunkHead, HEADER, LAST_ATTEMPT};
 use super::sending::{Attempt, Delivered, Sending};
-use super::settings::{AckReport, ArqSettings, Outcome, Refused, Request};
+use super::settings::{ArqSettings, Outcome, Refused, Request};
 use super::timeout::{MAX_DOUBLED, Responses};
+use crate::bundle::{Bundle, LENGTH, Longest};
 use crate::capacity::Capacity;
-use crate::pace::Pace;
+use crate::pace::{Pace, TICK};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::{Instant, Span};
@@ -30,12 +33,18 @@ pub struct ArqSender {
     /// Time of the last acknowledgement.
     heard_at: Instant,
     responses: Responses,
+    longest: Longest,
+    /// The last message in the bundle that is being made.
+    bundled: Option<u64>,
     done: Vec<(u64, Outcome)>,
 }
 
 /// Time from the arrival of a request after which its answer was held here: by the application, by
 /// other answers or by the sending rate (decision 101).
 const AT_ONCE: Span = Span::from_ms(2);
+/// Consecutive timeouts after which a message goes alone: the path may not carry datagrams of a
+/// bundle's size.
+const ALONE_FROM: u32 = 2;
 
 impl ArqSender {
     /// An idle sender.
@@ -56,6 +65,8 @@ impl ArqSender {
             ready: BTreeSet::new(),
             quiet_until: Instant::NEVER,
             responses: Responses::new(settings.timeout),
+            longest: Longest::default(),
+            bundled: None,
             done: Vec::new(),
         }
     }
@@ -117,6 +128,72 @@ impl ArqSender {
 
     /// The next datagram at `now`, if one may be sent, and the time of the next poll, if any.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        let message = match self.next_message(now) {
+            Ok(message) => message,
+            Err(wake) => return (None, wake),
+        };
+        let Some((chunk, data)) = self.next_chunk(message, now) else { return (None, None) };
+        let mut bytes = Vec::with_capacity(HEADER + data.len());
+        chunk.write(data, &mut bytes);
+        self.pace.sent(bytes.len(), now);
+        (Some(bytes), Some(self.pace.next_at()))
+    }
+
+    /// An empty bundle for the path, of at most `limit` bytes.
+    pub fn bundle(&mut self, limit: usize, now: Instant) -> Bundle {
+        self.bundled = None;
+        Bundle::new(self.longest.limit(limit, now))
+    }
+
+    /// A bundle is sent.
+    pub fn bundle_sent(&mut self, bundle: &Bundle) {
+        if let Some(message) = self.bundled.take()
+            && let Some(sending) = self.sending.get_mut(&message)
+        {
+            sending.bundle = bundle.shared();
+        }
+    }
+
+    /// Adds what may be sent at `now` to a bundle, and returns the time of the next poll, if any. Small
+    /// messages that are ready share a datagram if the rate allows them now, or if it takes no longer
+    /// on air than a timer's tick.
+    pub fn fill(&mut self, bundle: &mut Bundle, now: Instant) -> Option<Instant> {
+        let message = match self.next_message(now) {
+            Ok(message) => message,
+            Err(wake) => return wake,
+        };
+        let fits = self.next_length(message).filter(|length| bundle.with(*length).is_some());
+        // The next datagram is for it.
+        let (Some(length), true) = (fits, bundle.is_empty() || self.may_join(message)) else {
+            return Some(now);
+        };
+        let shares = self.may_join(message);
+        let (chunk, data) = self.next_chunk(message, now)?;
+        bundle.push(length, |bytes| chunk.write(data, bytes));
+        self.bundled = Some(message);
+        self.pace.sent(length, now);
+        if !shares {
+            bundle.close();
+        }
+        while shares
+            && let Some(message) = self.ready.first().copied().filter(|next| self.may_join(*next))
+            && let Some(length) = self.next_length(message)
+            && let Some(whole) = bundle.with(length)
+            && (self.pace.next_at() <= now || self.pace.airtime(whole) <= TICK)
+            && let Some((chunk, data)) = self.next_chunk(message, now)
+        {
+            bundle.push(length, |bytes| chunk.write(data, bytes));
+            self.bundled = Some(message);
+            if let Some(sending) = self.sending.get_mut(&message) {
+                sending.joined += 1;
+            }
+            self.pace.joined(LENGTH + length);
+        }
+        Some(self.pace.next_at())
+    }
+
+    /// The message whose chunk may be sent at `now`, or the time of the next poll, if any.
+    fn next_message(&mut self, now: Instant) -> Result<u64, Option<Instant>> {
         if now >= self.quiet_until {
             // In this order: what has expired must not be sent again.
             self.expire(now);
@@ -144,26 +221,36 @@ impl ArqSender {
             self.pace.set_rate(capacity.pace());
         }
         if now < self.pace.next_at() {
-            return (None, Some(self.pace.next_at()));
+            return Err(Some(self.pace.next_at()));
         }
-        let Some(message) = self.ready.first().copied() else {
-            // It may be too early: nothing is due then, and the time is found anew.
-            return (
-                None,
-                Some(self.quiet_until).filter(|at| *at < Instant::NEVER && !self.is_idle()),
-            );
-        };
-        let tries = self.sending.get(&message).map_or(0, |sending| sending.tries);
-        let timeout = self.responses.timeout(tries.min(MAX_DOUBLED));
-        // Does not underflow: without room, `answer` refuses all messages, so none is ready.
+        // It may be too early: nothing is due then, and the time is found anew.
+        let wake = Some(self.quiet_until).filter(|at| *at < Instant::NEVER && !self.is_idle());
+        self.ready.first().copied().ok_or(wake)
+    }
+
+    /// Whether a message may share a datagram with others.
+    fn may_join(&self, message: u64) -> bool {
+        self.sending.get(&message).is_some_and(|sending| sending.tries < ALONE_FROM)
+    }
+
+    /// Length of the next chunk of a message, in bytes.
+    fn next_length(&self, message: u64) -> Option<usize> {
+        let sending = self.sending.get(&message)?;
+        let data = sending.data(*sending.train.front()?, self.settings.datagram - HEADER);
+        Some(HEADER + data.len())
+    }
+
+    /// The next chunk of a message, which is sent now, and its data.
+    fn next_chunk(&mut self, message: u64, now: Instant) -> Option<(ChunkHead, &[u8])> {
+        // Does not underflow: without room, `send` refuses all messages, so none is ready.
         let room = self.settings.datagram - HEADER;
         let alone = self.sending.values().all(|sending| sending.sent == sending.known);
         let before = match alone {
             true => Delivered { at: now, sent_at: now, alone, ..self.delivered },
             false => Delivered { alone, ..self.delivered },
         };
-        let Some(sending) = self.sending.get_mut(&message) else { return (None, None) };
-        let Some(index) = sending.train.pop_front() else { return (None, None) };
+        let sending = self.sending.get_mut(&message)?;
+        let index = sending.train.pop_front()?;
         let asks = sending.train.is_empty();
         if asks {
             self.ready.remove(&message);
@@ -174,12 +261,11 @@ impl ArqSender {
         }
         sending.sent += 1;
         let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
-        let data = sending.data(index, room);
         // Of the train's first chunk: its delivery rate counts from there, as in BBR.
         let before = sending.before.take().unwrap_or(before);
         sending.before = Some(before).filter(|_| !asks);
         if asks {
-            let at = now + timeout;
+            let at = now + self.responses.timeout(sending.tries.min(MAX_DOUBLED));
             sending.ask_at = Some(at);
             self.quiet_until = self.quiet_until.min(at);
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
@@ -187,20 +273,20 @@ impl ArqSender {
             }
         }
         let (last, echo) = (sending.last, sending.echo);
-        let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data };
-        let bytes = chunk.encode();
-        self.pace.sent(bytes.len(), now);
-        (Some(bytes), Some(self.pace.next_at()))
+        let chunk = ChunkHead { message, index, last, asks, attempt, echo };
+        Some((chunk, sending.data(index, room)))
     }
 
     /// On a timeout, sends the last missing chunk, then more with each further timeout: loss bursts
     /// end after a number of frames, not after a time.
     fn time_out(&mut self, now: Instant) {
+        let mut bundle = None;
         for (message, sending) in &mut self.sending {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 // The timeout of the next attempt begins when its last chunk is sent.
                 sending.ask_at = None;
                 sending.tries += 1;
+                bundle = bundle.max(sending.bundle.take());
                 self.late = sending.asked.last().map(|attempt| attempt.asked_at).or(self.late);
                 let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
@@ -208,6 +294,8 @@ impl ArqSender {
                 self.ready.insert(*message);
             }
         }
+        // The messages of a bundle are late together.
+        bundle.into_iter().for_each(|bytes| self.longest.lost(bytes, now));
     }
 
     fn look_again(&self) -> Option<Instant> {
@@ -232,118 +320,6 @@ impl ArqSender {
             done.extend(over.then_some((*message, Outcome::Expired)));
             !over
         });
-    }
-
-    /// Handles a datagram if it is an acknowledgement; returns what it tells about the path.
-    pub fn handle_ack(&mut self, bytes: &[u8], now: Instant) -> AckReport {
-        match Datagram::decode(bytes) {
-            Some(Datagram::Acknowledge { message, echo, received_chunks }) => {
-                self.acknowledged(message, (echo, &received_chunks), now)
-            }
-            Some(Datagram::Complete(messages)) => {
-                let mut report = AckReport::default();
-                let known = messages.iter().filter_map(|Complete { message, echo }| {
-                    self.update(*message, *echo, |_| true, now)
-                });
-                if known.map(|one| report.add(&one)).count() > 0 {
-                    self.measured(&report, now);
-                }
-                report
-            }
-            _ => AckReport::default(),
-        }
-    }
-
-    /// Handles the chunk bitmap of a receiver and what triggered it; ignores messages that are not in
-    /// flight.
-    pub fn acknowledged(
-        &mut self,
-        message: u64,
-        (echo, received_chunks): (Echo, &[u8]),
-        now: Instant,
-    ) -> AckReport {
-        let bit = |index: u8| {
-            received_chunks
-                .get(usize::from(index / 8))
-                .is_some_and(|byte| byte & (1 << (index % 8)) != 0)
-        };
-        let Some(report) = self.update(message, echo, bit, now) else {
-            return AckReport::default();
-        };
-        self.measured(&report, now);
-        report
-    }
-
-    /// The receiver has these chunks of a message; `None` if the message is not in flight.
-    fn update(
-        &mut self,
-        message: u64,
-        Echo { attempt: echo, held }: Echo,
-        has: impl Fn(u8) -> bool,
-        now: Instant,
-    ) -> Option<AckReport> {
-        let sending = self.sending.get_mut(&message)?;
-        // Check all chunks, not only the missing ones: a restarted receiver has none.
-        sending.missing = (0..=sending.last).filter(|index| !has(*index)).collect();
-        let mut acknowledged = None;
-        let response = sending.response(echo, now);
-        let round_trip = sending.round_trip(echo, now).filter(|_| !held);
-        let mut report = AckReport { round_trip, response, ..AckReport::default() };
-        if sending.train.is_empty() {
-            let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
-            report.lost = missing.min(sent);
-            report.received = sent - report.lost;
-            let attempt = sending.asked.get(usize::from(echo)).copied();
-            acknowledged = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
-        }
-        if sending.missing.is_empty() {
-            self.sending.remove(&message);
-            self.ready.remove(&message);
-            self.done.push((message, Outcome::Delivered));
-        } else if sending.train.is_empty() {
-            // An acknowledgement during a train does not cover all of it.
-            sending.train.extend(sending.missing.iter());
-            self.ready.insert(message);
-            sending.ask_at = None;
-            sending.tries = 0;
-        }
-        report.train = acknowledged
-            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
-        Some(report)
-    }
-
-    /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
-    /// whole message.
-    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Instant) -> AckReport {
-        let Some(mut sending) = self.sending.remove(&message) else { return AckReport::default() };
-        self.ready.remove(&message);
-        self.done.push((message, Outcome::Delivered));
-        let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
-        let received = (sending.missing.len() as u32).min(sent);
-        let mut report = AckReport { received, lost: sent - received, ..AckReport::default() };
-        report.round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
-        report.response = echo.and_then(|echo| sending.response(echo, now));
-        let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
-        let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
-        report.train =
-            ended.and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
-        self.measured(&report, now);
-        report
-    }
-
-    /// Updates the timeout and the rate.
-    fn measured(&mut self, report: &AckReport, now: Instant) {
-        self.heard_at = now;
-        if let Some(capacity) = &mut self.capacity {
-            capacity.resume();
-            report.round_trip.into_iter().for_each(|trip| capacity.round_trip(now, trip));
-            if report.lost > 0 {
-                capacity.lost(now);
-            }
-            report.train.into_iter().for_each(|train| capacity.train(train, now));
-            self.pace.set_rate(capacity.pace());
-        }
-        report.response.into_iter().for_each(|time| self.responses.record(time));
     }
 
     /// Whether a chunk of each message was sent: others can go first until then.

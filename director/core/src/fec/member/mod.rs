@@ -1,8 +1,11 @@
 //! The member of `multicast-fec`.
 
+mod sending;
+
+use self::sending::Taken;
 use super::answer::Answer;
 use super::code::{Decoder, Refused, symbol_size};
-use super::frame::{Frame, NO_SYMBOL, NOTHING, Request, widen};
+use super::frame::{Frame, Request, widen};
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -19,8 +22,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 const MAX_OPEN: usize = 32;
 /// Maximum number of complete messages whose answer the hub may lack: as many as it has open.
 const MAX_COMPLETE: usize = 1_024;
-/// Number of unanswered `Nack` frames after which a message is dropped.
-const MAX_TRIES: u32 = 12;
 /// A slot of this length is that of a single receiver, which answers at once.
 const AT_ONCE: Span = Span::from_us(1);
 /// Value of [`Request::symbols`] that requests the whole answer.
@@ -85,6 +86,10 @@ pub struct FecMember {
     newest: MessageId,
     pace: Pace,
     rng: Rng,
+    /// Whether the hub reads bundles.
+    bundles: bool,
+    /// A frame that had no room in the last datagram.
+    taken: Option<Taken>,
 }
 
 impl FecMember {
@@ -108,6 +113,8 @@ impl FecMember {
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
             rng: Rng::new(&seed.child(number.into())),
+            bundles: false,
+            taken: None,
         }
     }
 
@@ -313,72 +320,5 @@ impl FecMember {
         };
         let before: u64 = requests[..place].iter().map(|request| u64::from(frames(request))).sum();
         answer.request(turn, frames(&requests[place]), now + before * frame);
-    }
-
-    /// The next datagram to the hub at `now`, and the time of the next poll.
-    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        let Some((at, message, kind)) = self.next() else { return (None, None) };
-        let at = at.max(self.pace.next_at());
-        if at > now {
-            return (None, Some(at));
-        }
-        let low = message as u16;
-        let member = self.number;
-        let complete = self.complete.get_mut(&message);
-        let frame = match kind {
-            Due::Nack => self.nack(message, now),
-            Due::Received => complete.map(|complete| {
-                complete.say_at = None;
-                Frame::Nack { message: low, member, symbols: 0 }
-            }),
-            Due::Answer => {
-                let answer = complete.and_then(|complete| complete.answer.as_mut());
-                answer.and_then(|answer| answer.take(low, member))
-            }
-        };
-        self.schedule(message);
-        let Some(frame) = frame else { return (None, Some(now)) };
-        let mut bytes = frame.encode();
-        self.own.sign(&mut bytes);
-        self.pace.sent(bytes.len(), now);
-        (Some(bytes), Some(self.pace.next_at()))
-    }
-
-    /// The state of a complete message has changed.
-    fn schedule(&mut self, message: MessageId) {
-        if self.complete.get(&message).is_some_and(|complete| complete.next_at().is_some()) {
-            self.scheduled.insert(message);
-        } else {
-            self.scheduled.remove(&message);
-        }
-    }
-
-    /// The next transmission: time, message, and what is sent.
-    fn next(&self) -> Option<(Instant, MessageId, Due)> {
-        let nacks = self.incomplete.iter();
-        let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, *id, Due::Nack));
-        let answers = self.scheduled.iter().filter_map(|id| {
-            let (at, due) = self.complete.get(id)?.next_at()?;
-            Some((at, *id, due))
-        });
-        nacks.chain(answers).min()
-    }
-
-    fn nack(&mut self, message: MessageId, now: Instant) -> Option<Frame> {
-        let tries = self.incomplete.get(&message)?.tries + 1;
-        if tries > MAX_TRIES {
-            // The sender is gone.
-            self.incomplete.remove(&message);
-            return None;
-        }
-        let wait = self.settings.round_trip + self.backoff(tries);
-        let incomplete = self.incomplete.get_mut(&message)?;
-        incomplete.tries = tries;
-        incomplete.nack_at = now + wait;
-        // The two largest numbers have other meanings.
-        let some = |decoder: &Decoder| decoder.missing().min(usize::from(NO_SYMBOL) - 1) as u8;
-        let none = if incomplete.asked { NO_SYMBOL } else { NOTHING };
-        let symbols = incomplete.decoder.as_ref().map_or(none, some);
-        Some(Frame::Nack { message: message as u16, member: self.number, symbols })
     }
 }

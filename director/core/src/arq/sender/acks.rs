@@ -1,0 +1,117 @@
+//! What a sender learns from acknowledgements and answers.
+
+use super::ArqSender;
+use crate::Instant;
+use crate::arq::frame::{Complete, Datagram, Echo, LAST_ATTEMPT};
+use crate::arq::settings::{AckReport, Outcome};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+
+impl ArqSender {
+    /// Handles a datagram if it is an acknowledgement; returns what it tells about the path, or `None`
+    /// if nothing. The caller passes this to [`Self::measured`], once for all that has arrived together.
+    pub fn handle_ack(&mut self, bytes: &[u8], now: Instant) -> Option<AckReport> {
+        match Datagram::decode(bytes)? {
+            Datagram::Acknowledge { message, echo, received_chunks } => {
+                self.acknowledged(message, echo, &received_chunks, now)
+            }
+            Datagram::Complete(messages) => {
+                let known = messages.iter().filter_map(|Complete { message, echo }| {
+                    self.update(*message, *echo, |_| true, now)
+                });
+                known.reduce(|all, one| all.and(&one))
+            }
+            Datagram::Chunk { .. } => None,
+        }
+    }
+
+    /// Handles the chunk bitmap of a receiver and what triggered it; `None` if the message is not in
+    /// flight.
+    pub fn acknowledged(
+        &mut self,
+        message: u64,
+        echo: Echo,
+        received_chunks: &[u8],
+        now: Instant,
+    ) -> Option<AckReport> {
+        let bit = |index: u8| {
+            received_chunks
+                .get(usize::from(index / 8))
+                .is_some_and(|byte| byte & (1 << (index % 8)) != 0)
+        };
+        self.update(message, echo, bit, now)
+    }
+
+    /// The receiver has these chunks of a message; `None` if the message is not in flight.
+    fn update(
+        &mut self,
+        message: u64,
+        Echo { attempt: echo, held }: Echo,
+        has: impl Fn(u8) -> bool,
+        now: Instant,
+    ) -> Option<AckReport> {
+        let sending = self.sending.get_mut(&message)?;
+        sending.bundle.take().into_iter().for_each(|bytes| self.longest.arrived(bytes));
+        // Check all chunks, not only the missing ones: a restarted receiver has none.
+        sending.missing = (0..=sending.last).filter(|index| !has(*index)).collect();
+        let mut acknowledged = None;
+        let response = sending.response(echo, now);
+        let round_trip = sending.round_trip(echo, now).filter(|_| !held);
+        let mut report = AckReport { round_trip, response, ..AckReport::default() };
+        if sending.train.is_empty() {
+            let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
+            report.lost = missing.min(sent);
+            report.received = sent - report.lost;
+            let attempt = sending.asked.get(usize::from(echo)).copied();
+            acknowledged = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
+        }
+        if sending.missing.is_empty() {
+            self.sending.remove(&message);
+            self.ready.remove(&message);
+            self.done.push((message, Outcome::Delivered));
+        } else if sending.train.is_empty() {
+            // An acknowledgement during a train does not cover all of it.
+            sending.train.extend(sending.missing.iter());
+            self.ready.insert(message);
+            sending.ask_at = None;
+            sending.tries = 0;
+        }
+        report.train = acknowledged
+            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
+        Some(report)
+    }
+
+    /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
+    /// whole message; `None` if that is not in flight.
+    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Instant) -> Option<AckReport> {
+        let mut sending = self.sending.remove(&message)?;
+        self.ready.remove(&message);
+        sending.bundle.take().into_iter().for_each(|bytes| self.longest.arrived(bytes));
+        self.done.push((message, Outcome::Delivered));
+        let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
+        let received = (sending.missing.len() as u32).min(sent);
+        let mut report = AckReport { received, lost: sent - received, ..AckReport::default() };
+        report.round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
+        report.response = echo.and_then(|echo| sending.response(echo, now));
+        let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
+        let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
+        report.train =
+            ended.and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
+        Some(report)
+    }
+
+    /// Updates the timeout and the rate.
+    pub fn measured(&mut self, report: &AckReport, now: Instant) {
+        self.heard_at = now;
+        if let Some(capacity) = &mut self.capacity {
+            capacity.resume();
+            report.round_trip.into_iter().for_each(|trip| capacity.round_trip(now, trip));
+            if report.lost > 0 {
+                capacity.lost(now);
+            }
+            report.train.into_iter().for_each(|train| capacity.train(train, now));
+            self.pace.set_rate(capacity.pace());
+        }
+        report.response.into_iter().for_each(|time| self.responses.record(time));
+    }
+}

@@ -1,0 +1,126 @@
+//! What a member sends, and when.
+
+use super::{Due, FecMember};
+use crate::Instant;
+use crate::bundle::{Bundle, LENGTH};
+use crate::fec::answer::Answer;
+use crate::fec::code::Decoder;
+use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING};
+use crate::pace::TICK;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use crate::switch::MessageId;
+
+/// Number of unanswered `Nack` frames after which a message is dropped.
+const MAX_TRIES: u32 = 12;
+
+/// A frame to send, and whether it may share a datagram with others.
+#[derive(Debug)]
+pub(super) struct Taken {
+    bytes: Vec<u8>,
+    joins: bool,
+}
+
+impl FecMember {
+    /// Sets whether the hub reads bundles.
+    pub fn set_bundles(&mut self, reads: bool) {
+        self.bundles = reads;
+    }
+
+    /// The next datagram to the hub at `now`, and the time of the next poll. Frames that are due now
+    /// share it, if the rate allows them or it takes no longer on air than a timer's tick.
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        let at = if self.taken.is_some() { Some(now) } else { self.next().map(|(at, ..)| at) };
+        let Some(at) = at.map(|at| at.max(self.pace.next_at())) else { return (None, None) };
+        if at > now {
+            return (None, Some(at));
+        }
+        let Some(first) = self.take_frame(now) else { return (None, Some(now)) };
+        let length = first.bytes.len();
+        let mut bundle = Bundle::new(self.settings.datagram.saturating_sub(self.own.code_len()));
+        bundle.push(length, |bytes| bytes.extend_from_slice(&first.bytes));
+        self.pace.sent(length, now);
+        // Most frames have the same length.
+        while self.bundles
+            && first.joins
+            && let Some(whole) = bundle.with(length)
+            && (self.pace.next_at() <= now || self.pace.airtime(whole) <= TICK)
+            && self.next().is_some_and(|(at, ..)| at <= now)
+            && let Some(frame) = self.take_frame(now)
+        {
+            if !frame.joins || bundle.with(frame.bytes.len()).is_none() {
+                self.taken = Some(frame);
+                break;
+            }
+            bundle.push(frame.bytes.len(), |bytes| bytes.extend_from_slice(&frame.bytes));
+            self.pace.joined(LENGTH + frame.bytes.len());
+        }
+        let mut bytes = bundle.finish().unwrap_or_default();
+        self.own.sign(&mut bytes);
+        (Some(bytes), Some(self.pace.next_at()))
+    }
+
+    /// Takes the next frame, which is due.
+    fn take_frame(&mut self, now: Instant) -> Option<Taken> {
+        if let Some(taken) = self.taken.take() {
+            return Some(taken);
+        }
+        let (_, message, kind) = self.next()?;
+        let (low, member) = (message as u16, self.number);
+        let complete = self.complete.get_mut(&message);
+        // The hub has asked for it: the path may not carry datagrams of a bundle's size.
+        let answer = complete.as_ref().and_then(|complete| complete.answer.as_ref());
+        let joins = !answer.is_some_and(Answer::was_requested);
+        let frame = match kind {
+            Due::Nack => self.nack(message, now),
+            Due::Received => complete.map(|complete| {
+                complete.say_at = None;
+                Frame::Nack { message: low, member, symbols: 0 }
+            }),
+            Due::Answer => {
+                let answer = complete.and_then(|complete| complete.answer.as_mut());
+                answer.and_then(|answer| answer.take(low, member))
+            }
+        };
+        self.schedule(message);
+        Some(Taken { bytes: frame?.encode(), joins })
+    }
+
+    /// The state of a complete message has changed.
+    pub(super) fn schedule(&mut self, message: MessageId) {
+        if self.complete.get(&message).is_some_and(|complete| complete.next_at().is_some()) {
+            self.scheduled.insert(message);
+        } else {
+            self.scheduled.remove(&message);
+        }
+    }
+
+    /// The next transmission: time, message, and what is sent.
+    fn next(&self) -> Option<(Instant, MessageId, Due)> {
+        let nacks = self.incomplete.iter();
+        let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, *id, Due::Nack));
+        let answers = self.scheduled.iter().filter_map(|id| {
+            let (at, due) = self.complete.get(id)?.next_at()?;
+            Some((at, *id, due))
+        });
+        nacks.chain(answers).min()
+    }
+
+    fn nack(&mut self, message: MessageId, now: Instant) -> Option<Frame> {
+        let tries = self.incomplete.get(&message)?.tries + 1;
+        if tries > MAX_TRIES {
+            // The sender is gone.
+            self.incomplete.remove(&message);
+            return None;
+        }
+        let wait = self.settings.round_trip + self.backoff(tries);
+        let incomplete = self.incomplete.get_mut(&message)?;
+        incomplete.tries = tries;
+        incomplete.nack_at = now + wait;
+        // The two largest numbers have other meanings.
+        let some = |decoder: &Decoder| decoder.missing().min(usize::from(NO_SYMBOL) - 1) as u8;
+        let none = if incomplete.asked { NO_SYMBOL } else { NOTHING };
+        let symbols = incomplete.decoder.as_ref().map_or(none, some);
+        Some(Frame::Nack { message: message as u16, member: self.number, symbols })
+    }
+}
