@@ -101,6 +101,7 @@ fn packets_follow_what_the_way_takes() {
     }
 }
 
+#[cfg(feature = "quic")]
 #[test]
 fn changes_under_loss_lose_nothing_and_double_nothing() {
     let lossy =
@@ -126,6 +127,7 @@ fn changes_under_loss_lose_nothing_and_double_nothing() {
 }
 
 /// QUIC opens a connection per epoch and member, so each change has two at a time.
+#[cfg(feature = "quic")]
 #[test]
 fn epochs_of_quic_do_not_mix() {
     let here = Conditions { rate_bit_s: 2e6, rtt: Span::from_ms(60), ..Conditions::default() };
@@ -140,6 +142,7 @@ fn epochs_of_quic_do_not_mix() {
 }
 
 /// A message that does not fit goes over another model, if there is one.
+#[cfg(feature = "quic")]
 #[test]
 fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     let here = Conditions { rate_bit_s: 2e6, ..Conditions::default() };

@@ -77,6 +77,7 @@ fn a_session_without_other_stacks_has_none_of_their_models() {
     }
 }
 
+#[cfg(feature = "quic")]
 #[test]
 fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
     let lossy = Conditions {

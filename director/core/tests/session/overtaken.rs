@@ -17,6 +17,7 @@ fn send(pair: &mut Pair, number: u64, to: u32) {
 /// Messages that overtake the first one: more than the windows of members cover.
 const OTHERS: u64 = 17_000;
 
+#[cfg(feature = "quic")]
 #[test]
 fn what_very_many_have_overtaken_is_not_acknowledged_unless_it_was_received() {
     let rtt = Span::from_ms(2);

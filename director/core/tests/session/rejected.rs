@@ -6,6 +6,7 @@ use director::{Conditions, Instant, ModelId, Pattern, Span};
 
 /// While the session changes its model, one member has the old one, which carries the message, and
 /// the other the new one, which does not.
+#[cfg(feature = "quic")]
 #[test]
 fn a_message_is_rejected_only_if_no_member_gets_it() {
     for pattern in [Pattern::RequestResponse, Pattern::PublishSubscribe] {
