@@ -1,7 +1,7 @@
 //! How long a sender waits for an acknowledgement.
 
-use crate::Span;
 use crate::pace::TICK;
+use crate::{Instant, Span};
 
 /// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
 /// congested network; here sending is paced, and a timeout first sends one chunk. A test holds the
@@ -9,6 +9,8 @@ use crate::pace::TICK;
 const SPREAD: f64 = 3.0;
 /// Maximum number of times that a timeout is doubled.
 pub(super) const MAX_DOUBLED: u32 = 5;
+/// Maximum timeout that doubling leads to (RFC 6298, 2.5).
+const MAX_TIMEOUT: Span = Span::from_s(60);
 
 /// The times until responses.
 #[derive(Debug, Clone, Copy)]
@@ -17,12 +19,24 @@ pub(super) struct Responses {
     initial: Span,
     /// Their smoothed time and its variation in ns (RFC 6298).
     mean: Option<(f64, f64)>,
+    /// Timeouts in a row since the last response, and the time of the last one.
+    late: u32,
+    late_at: Instant,
 }
 
 impl Responses {
     /// None yet; until then the timeout is `initial`.
     pub fn new(initial: Span) -> Self {
-        Self { initial, mean: None }
+        Self { initial, mean: None, late: 0, late_at: Instant::START }
+    }
+
+    /// What was sent at `sent_at` has no response in time. Later timeouts are longer until there is one,
+    /// also those of other messages (RFC 6298, 5.5 to 5.7): otherwise each message would be repeated
+    /// before its response can arrive, and no response would say how long that takes.
+    pub fn late(&mut self, sent_at: Instant, now: Instant) {
+        if self.late == 0 || sent_at >= self.late_at {
+            (self.late, self.late_at) = (self.late + 1, now);
+        }
     }
 
     /// Acknowledgement timeout after `tries` timeouts.
@@ -33,12 +47,14 @@ impl Responses {
             None => self.initial,
         };
         // The first timeouts may be random losses: double only from the second on.
-        first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED))
+        let doubled = first * (1 << tries.max(self.late).saturating_sub(1).min(MAX_DOUBLED));
+        doubled.min(MAX_TIMEOUT.max(first))
     }
 
     /// Records the time until a response (RFC 6298, 2).
     pub fn record(&mut self, time: Span) {
         let seen = time.as_ns_f64();
+        self.late = 0;
         self.mean = Some(match self.mean {
             Some((mean, variation)) => {
                 let off = (mean - seen).abs();
@@ -46,5 +62,27 @@ impl Responses {
             }
             None => (seen, seen / 2.0),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_stay_long_until_a_response_and_count_once_for_what_was_sent_together() {
+        let mut responses = Responses::new(Span::from_ms(200));
+        let at = |ms: u64| Instant::START + Span::from_ms(ms);
+        // Three messages that were sent together, and time out together.
+        (0..3).for_each(|_| responses.late(at(0), at(200)));
+        assert_eq!(responses.timeout(0), Span::from_ms(200), "may be loss");
+        responses.late(at(200), at(400));
+        responses.late(at(400), at(800));
+        assert_eq!(responses.timeout(0), Span::from_ms(800), "of a new message");
+        responses.record(Span::from_ms(700));
+        assert_eq!(responses.timeout(0), Span::from_ms(700 + 3 * 350));
+        (0..40).for_each(|n| responses.late(at(1_000 + n), at(1_000 + n)));
+        assert_eq!(responses.timeout(0), Span::from_ms(1_750 << MAX_DOUBLED));
+        assert!(Responses::new(Span::from_s(40)).timeout(9) == MAX_TIMEOUT);
     }
 }

@@ -4,6 +4,7 @@
 mod apart;
 mod bundles;
 mod network;
+mod shared;
 mod tcp;
 
 use director::session::{Config, Security};

@@ -4,7 +4,7 @@
 use crate::tcp::{self, Tcp};
 use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent};
-use director::{Instant, ModelId, PerformanceMap, Seed};
+use director::{Instant, MessageProperties, ModelId, PerformanceMap, Seed, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -71,6 +71,8 @@ enum What {
     Wake(Option<u32>),
     Arrive(Option<u32>, Option<u32>, Vec<u8>),
     Send,
+    /// A member publishes a message of this length.
+    Publish(u32, usize),
     Refill,
     MulticastAgain,
     Network(usize),
@@ -121,6 +123,8 @@ pub struct World {
     pub backlog: (usize, u64),
     pub flows: Vec<Tcp>,
     pub messages: Vec<Answers>,
+    /// Messages of members: when they were published, and how long they took, in ns.
+    pub published: Vec<(u64, Option<u64>)>,
     pub changes: Vec<(u64, ModelId, ModelId)>,
     pub duplicates: u64,
     /// Consecutive polls without a datagram that ask for the next one at once.
@@ -162,6 +166,7 @@ impl World {
             backlog: (0, 0),
             flows: Vec::new(),
             messages: Vec::new(),
+            published: Vec::new(),
             changes: Vec::new(),
             duplicates: 0,
             idle: 0,
@@ -235,6 +240,21 @@ impl World {
         self.payload = bytes;
         self.answer = if self.answer == 0 { bytes } else { self.answer };
         (0..count).for_each(|n| self.at(first + n * every, What::Send));
+    }
+
+    /// A member publishes `count` messages of `bytes` from `first` on.
+    pub fn publishes(&mut self, member: u32, first: u64, every: u64, count: u64, bytes: usize) {
+        (0..count).for_each(|n| self.at(first + n * every, What::Publish(member, bytes)));
+    }
+
+    fn publish(&mut self, member: u32, bytes: usize) {
+        let mut message = vec![7; bytes.max(8)];
+        message[..8].copy_from_slice(&(self.published.len() as u64).to_be_bytes());
+        let now = Instant::from_ns(self.now);
+        let lifetime = Span::from_s(600);
+        let properties = MessageProperties { lifetime, ..MessageProperties::default() };
+        self.members[member as usize].publish(&message, properties, now).unwrap();
+        self.published.push((self.now, None));
     }
 
     fn wake(&mut self, who: Option<u32>, at: u64) {
@@ -373,6 +393,10 @@ impl World {
                     self.hub.send(&vec![7; self.payload], Instant::from_ns(now)).unwrap();
                     None
                 }
+                What::Publish(member, bytes) => {
+                    self.publish(member, bytes);
+                    Some(member)
+                }
             };
             self.turn(who);
         }
@@ -412,6 +436,13 @@ impl World {
                     let took = &mut answers.took[member as usize];
                     self.duplicates += u64::from(took.is_some());
                     *took = Some(now - answers.sent_at);
+                }
+                Event::Message { from, bytes, .. } => {
+                    let number = bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                    let published = &mut self.published[number as usize];
+                    self.duplicates += u64::from(published.1.is_some());
+                    published.1 = Some(now - published.0);
+                    self.hub.accept(from);
                 }
                 Event::ModelChange { from, to, .. } => self.changes.push((now, from, to)),
                 _ => {}

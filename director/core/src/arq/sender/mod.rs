@@ -288,6 +288,7 @@ impl ArqSender {
                 sending.tries += 1;
                 bundle = bundle.max(sending.bundle.take());
                 self.late = sending.asked.last().map(|attempt| attempt.asked_at).or(self.late);
+                self.late.into_iter().for_each(|sent_at| self.responses.late(sent_at, now));
                 let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
                 sending.train.extend(&sending.missing[first..]);
