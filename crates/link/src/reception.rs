@@ -67,6 +67,11 @@ pub struct PathLoss {
     /// reception of another. `None`: the sensitivity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier_sense: Option<PowerLevel>,
+    /// Capture effect: by how much a transmission must be stronger than the sum of all others at a
+    /// receiver to survive them. `None`: none survives. A radio of IEEE 802.15.4 needs 3 dB (TI, CC2420
+    /// data sheet, SWRS041C, co-channel rejection -3 dB).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Attenuation>,
 }
 
 impl Default for PathLoss {
@@ -78,6 +83,7 @@ impl Default for PathLoss {
             transmit_power: level(0.0),
             sensitivity: level(-85.0),
             carrier_sense: None,
+            capture: None,
         }
     }
 }
@@ -183,6 +189,8 @@ pub struct Reception {
     stations: usize,
     /// By sender, then receiver.
     pairs: Vec<Pair>,
+    /// See [`PathLoss::capture`].
+    capture: Option<Attenuation>,
 }
 
 impl Reception {
@@ -190,7 +198,8 @@ impl Reception {
     pub fn by_distance(path_loss: &PathLoss, positions: &[NodePosition]) -> Self {
         let pair = |from: &NodePosition, to: &NodePosition| path_loss.pair(from.metres_to(*to));
         let row = |from| positions.iter().map(move |to| pair(from, to));
-        Self { stations: positions.len(), pairs: positions.iter().flat_map(row).collect() }
+        let pairs = positions.iter().flat_map(row).collect();
+        Self { stations: positions.len(), pairs, capture: path_loss.capture }
     }
 
     /// By a table. A row also applies to the opposite direction, unless that has a row. A pair
@@ -210,7 +219,7 @@ impl Reception {
                 pairs[from * stations + to] = Pair { is_heard: loss < 1.0, loss, ..Pair::NONE };
             }
         }
-        Self { stations, pairs }
+        Self { stations, pairs, capture: None }
     }
 
     fn pair(&self, from: usize, to: usize) -> Pair {
@@ -240,6 +249,14 @@ impl Reception {
     /// Level of `from` at `to`, dBm; `None` from a table.
     pub fn level(&self, from: usize, to: usize) -> Option<f64> {
         self.pair(from, to).level
+    }
+
+    /// Whether a transmission of `from` survives at `to` while `others` send: it is stronger than their
+    /// sum by the threshold of [`PathLoss::capture`].
+    pub fn captures(&self, from: usize, to: usize, others: impl Iterator<Item = usize>) -> bool {
+        let Some((threshold, level)) = self.capture.zip(self.level(from, to)) else { return false };
+        let milliwatts = |from| 10f64.powf(self.level(from, to).unwrap_or(f64::INFINITY) / 10.0);
+        level - 10.0 * others.map(milliwatts).sum::<f64>().log10() >= threshold.decibels()
     }
 
     /// The stations that receive any frames of `from`, in their order.

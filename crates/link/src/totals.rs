@@ -47,6 +47,11 @@ pub struct Totals {
     pub wire_bytes: u64,
     /// Transmission time of the link.
     pub busy: Span,
+    /// Time for which the link's station sent and received on a CSMA channel, whosever the frames were.
+    /// Uplink only, and not recorded per interval.
+    pub radio_sending: Span,
+    /// See `radio_sending`.
+    pub radio_receiving: Span,
     /// Frames delivered, and the sum of their lateness. Downlink only.
     pub released: u64,
     /// See `released`.
@@ -80,6 +85,8 @@ impl Totals {
             delay_max: self.delay_max,
             wire_bytes: self.wire_bytes - before.wire_bytes,
             busy: self.busy - before.busy,
+            radio_sending: self.radio_sending - before.radio_sending,
+            radio_receiving: self.radio_receiving - before.radio_receiving,
             released: self.released - before.released,
             late_sum: self.late_sum - before.late_sum,
         }

@@ -133,6 +133,8 @@ fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
         ("reordered", whole(|r| r.measured.reordered)),
         ("retried", whole(|r| r.measured.retried)),
         ("collided", whole(|r| r.measured.collided)),
+        ("radio_sending_ms", real(|r| r.measured.radio_sending.as_ms())),
+        ("radio_receiving_ms", real(|r| r.measured.radio_receiving.as_ms())),
         ("delay_configured_ms", real(|r| r.delay_configured_ms())),
         ("delay_measured_ms_mean", real(|r| r.delay_measured_ms())),
         ("delay_measured_ms_max", real(|r| r.measured.delay_max.as_ms())),

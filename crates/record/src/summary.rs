@@ -193,6 +193,16 @@ figures! {
         /// battery life of the board that draws most; see [energy.md](energy.md)
         #[serde(skip_serializing_if = "Option::is_none")]
         battery_days: Option<Option<f64>> => .unit("days").over(Over::Min),
+        /// energy of the radios while they sent, for a group with a `board` that has a radio; also in
+        /// virtual time, because it does not depend on the CPU
+        #[serde(skip_serializing_if = "Option::is_none")]
+        radio_transmit_j: Option<Option<f64>> => .unit("J"),
+        /// energy of the radios while they received, frames for them or not
+        #[serde(skip_serializing_if = "Option::is_none")]
+        radio_receive_j: Option<Option<f64>> => .unit("J"),
+        /// energy of the radios while they did neither: listening and asleep
+        #[serde(skip_serializing_if = "Option::is_none")]
+        radio_idle_j: Option<Option<f64>> => .unit("J"),
         /// largest resident memory of any single program
         rss_max_bytes: u64 => .unit("B").over(Over::Max),
         /// time that programs which ran from start to end waited for a CPU, without throttling by

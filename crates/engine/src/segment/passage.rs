@@ -123,7 +123,7 @@ impl Segment {
     fn offer(&mut self, link: usize, direction: Direction, frame: TransitFrame, now: Instant) {
         let mut events = std::mem::take(&mut self.channel_events);
         let bytes = frame.bytes().get(self.prefix..).unwrap_or_default();
-        let to = self.has_reception.then(|| self.switch.receiver(link, bytes)).flatten();
+        let to = self.switch.receiver(link, bytes);
         if let Some(channel) = &mut self.channels[direction as usize] {
             channel.offer(link, &self.links[link][direction], frame, to, now, &mut events);
         }
@@ -210,7 +210,16 @@ impl Segment {
         if let Some(first) = forwarding.first_query {
             self.pending.add(first, Event::Query);
         }
+        let filter = self.filter.as_ref().map(|filter| filter.concerns(bytes));
+        let concerned: Option<Vec<usize>> =
+            filter.map(|concerns| (0..self.links.len()).filter(|end| concerns(*end)).collect());
         for endpoint in forwarding.receivers {
+            if concerned
+                .as_ref()
+                .is_some_and(|concerned| concerned.binary_search(&endpoint).is_err())
+            {
+                continue;
+            }
             let Some(sent) = reframed.at(self.switch.vlans(endpoint)) else { continue };
             if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);
