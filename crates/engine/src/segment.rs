@@ -28,6 +28,8 @@ pub struct Segment {
     links: Vec<Link>,
     /// Up, then down.
     channels: [Option<SharedChannel>; 2],
+    /// Whether the channel needs to know each frame's receiver.
+    has_stations: bool,
     /// Of simulated radios.
     filter: Option<RadioFilter>,
     seed: u64,
@@ -82,6 +84,7 @@ impl Segment {
         Self {
             switch,
             channels: SharedChannel::of(&spec.channel, spec.reception.clone(), &links, seed),
+            has_stations: matches!(spec.channel, Channel::Csma(_)),
             filter: filter(&spec.channel),
             links,
             seed,

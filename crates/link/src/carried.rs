@@ -11,8 +11,6 @@ const ZEP_PORT: u16 = 17754;
 const ZEP_HEADER: usize = 32;
 /// Frame type of an acknowledgement in the frame control field (IEEE 802.15.4-2011, table 2).
 const ACKNOWLEDGEMENT: u8 = 2;
-/// Bit of the frame control field that requests an acknowledgement (the same, figure 36).
-const REQUEST: u8 = 1 << 5;
 
 /// What a channel carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -69,9 +67,7 @@ impl Carried {
             Some(_) => AirFrame::Contends(vec![radio.len()]),
         }
     }
-}
 
-impl Carried {
     /// The frame of a simulated radio in the Ethernet frame `frame`.
     pub(crate) fn radio_frame(self, frame: &[u8]) -> Option<&[u8]> {
         let (to, port, payload) = datagram(frame)?;
@@ -80,12 +76,6 @@ impl Carried {
             Self::Zep if port == ZEP_PORT => zep(payload),
             _ => None,
         }
-    }
-
-    /// As [`Self::radio_frame`], if its receiver acknowledges it.
-    pub(crate) fn acknowledged(self, frame: &[u8]) -> Option<&[u8]> {
-        let requests = |radio: &&[u8]| radio.first().is_some_and(|control| control & REQUEST != 0);
-        self.radio_frame(frame).filter(requests)
     }
 }
 

@@ -116,7 +116,7 @@ impl Csma {
     /// Adds a link, numbered after the others.
     pub fn attach(&mut self) {
         self.links.push(Link::default());
-        self.air.attach();
+        self.air.attach(self.clock);
     }
 
     /// Parameters of the channel.

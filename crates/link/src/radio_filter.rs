@@ -137,7 +137,7 @@ mod tests {
     fn frames_go_to_those_that_could_use_them() {
         let mut filter = RadioFilter::new(Carried::Openthread);
         let all = vec![0, 1, 2, 3];
-        assert_eq!(getting(&filter, &data(5, 0xb, 0xa)), all, "nobody is known");
+        assert_eq!(getting(&filter, &data(5, 0xb, 0xa)), all, "no owner is known");
         filter.sent(0, &data(5, 0xb, 0xa));
         filter.sent(1, &data(6, 0xa, 0xb));
         filter.sent(2, &data(5, 0xa, 0xc));

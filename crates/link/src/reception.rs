@@ -108,6 +108,11 @@ impl PathLoss {
                 self.transmit_power, self.reference_loss, self.sensitivity
             ));
         }
+        if self.capture.is_some_and(|capture| capture.decibels() == 0.0) {
+            return Err("`capture` is 0 dB, with which two equal frames would both survive; use \
+                        more, such as 3 dB for radios of IEEE 802.15.4"
+                .into());
+        }
         Ok(())
     }
 

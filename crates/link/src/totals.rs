@@ -23,6 +23,8 @@ pub struct Totals {
     pub outage: u64,
     /// Frames that a shared channel did not carry: collision, or no access.
     pub denied: u64,
+    /// Those of `denied` without access: the channel was always busy. Not recorded per interval.
+    pub no_access: u64,
     /// Frames that were not received because the signal was too weak, for the distance or by a
     /// table of losses between nodes.
     pub weak_signal: u64,
@@ -74,6 +76,7 @@ impl Totals {
             overflow: self.overflow - before.overflow,
             outage: self.outage - before.outage,
             denied: self.denied - before.denied,
+            no_access: self.no_access - before.no_access,
             weak_signal: self.weak_signal - before.weak_signal,
             retried: self.retried - before.retried,
             collided: self.collided - before.collided,

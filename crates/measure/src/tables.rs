@@ -126,6 +126,7 @@ fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
         ("overflow", whole(|r| r.measured.overflow)),
         ("outage", whole(|r| r.measured.outage)),
         ("denied", whole(|r| r.measured.denied)),
+        ("no_access", whole(|r| r.measured.no_access)),
         ("weak_signal", whole(|r| r.measured.weak_signal)),
         ("rejected", whole(|r| r.measured.rejected)),
         ("corrupted", whole(|r| r.measured.corrupted)),

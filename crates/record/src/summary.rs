@@ -237,6 +237,8 @@ figures! {
         outage_frames: u64,
         /// frames dropped on contended channels: collisions, or no channel access
         contention_frames: u64,
+        /// of these, frames without channel access
+        no_access_frames: u64,
         /// frames dropped because the signal was too weak at the receiver, for the distance or by a table of losses
         weak_signal_frames: u64,
         /// frames rejected because they are not valid on their link

@@ -102,9 +102,11 @@ impl Air {
         Self { reception: None, sent: Vec::new(), stations, binding }
     }
 
-    /// Adds a station.
-    pub fn attach(&mut self) {
-        self.stations.push(Station::default());
+    /// Adds a station, which hears from `now` on.
+    pub fn attach(&mut self, now: Instant) {
+        let (station, reception) = (self.stations.len(), self.reception.as_deref());
+        let heard = self.sent.iter().filter(|sent| hears(reception, sent.sender, station)).count();
+        self.stations.push(Station { heard: heard as u32, since: now, ..Station::default() });
     }
 
     /// Whether `station` has heard no transmission since then, and hears none now.
@@ -190,12 +192,11 @@ impl Air {
             };
             // A station that sends does not receive: it hears itself.
             let disturbs = reception.hears(sent.sender, station);
+            let is_bound = [station, other.sender].contains(&sent.sender);
             let all = self.sent.iter().map(|sent| sent.sender).chain([sent.sender]);
             let interferers =
                 all.filter(|from| *from != other.sender && reception.hears(*from, station));
-            disturbs
-                && (sent.sender == station
-                    || !reception.captures(other.sender, station, interferers))
+            disturbs && (is_bound || !reception.captures(other.sender, station, interferers))
         };
         other.receivers.iter().map(is_destroyed).collect()
     }
@@ -206,8 +207,10 @@ impl Air {
             return !self.sent.is_empty();
         };
         let earlier = || self.sent.iter().filter(|other| reception.hears(other.sender, station));
-        let is_bound =
-            |other: &OnAir| other.sender == station || sent.since >= other.since + self.binding;
+        let is_bound = |other: &OnAir| {
+            let is_sender = [station, sent.sender].contains(&other.sender);
+            is_sender || sent.since >= other.since + self.binding
+        };
         let interferers = earlier().map(|other| other.sender);
         earlier().next().is_some()
             && (earlier().any(is_bound) || !reception.captures(sent.sender, station, interferers))
@@ -222,8 +225,7 @@ impl Air {
                 heard.sending += at - sent.since;
                 heard.change(at, |station| station.own -= 1);
             } else if hears(self.reception.as_deref(), sent.sender, station) {
-                // A station that was added meanwhile has not heard its start.
-                heard.change(at, |station| station.heard = station.heard.saturating_sub(1));
+                heard.change(at, |station| station.heard -= 1);
             } else {
                 continue;
             }

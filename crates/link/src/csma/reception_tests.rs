@@ -101,16 +101,28 @@ fn stations_that_all_hear_each_other_are_the_channel_without_distance() {
     for spec in [CsmaSpec::default(), unacknowledged()] {
         let links: Vec<[usize; 2]> = (0..5).flat_map(|a| (a + 1..6).map(move |b| [a, b])).collect();
         let (ended, csma) = saturated(&spec, pairs(6, &links), &[5; 5], 10);
-        let mut plain = Csma::new(&spec, 6, draw(21));
-        (0..5).for_each(|link| plain.ready_for(link, 5, FRAME, at(link as u64 * 1_234_567)));
-        let mut expected = Vec::new();
-        while let Some(attempt) = plain.step(at(10 * SECOND), &mut |_| true) {
-            plain.ready_for(attempt.link, 5, FRAME, attempt.at);
-            expected.push(attempt);
+        for is_known in [true, false] {
+            let mut plain = Csma::new(&spec, 6, draw(21));
+            let ready = |plain: &mut Csma, link, now| match is_known {
+                true => plain.ready_for(link, 5, FRAME, now),
+                false => plain.ready(link, FRAME, now),
+            };
+            (0..5).for_each(|link| ready(&mut plain, link, at(link as u64 * 1_234_567)));
+            let mut expected = Vec::new();
+            while let Some(attempt) = plain.step(at(10 * SECOND), &mut |_| true) {
+                ready(&mut plain, attempt.link, attempt.at);
+                expected.push(attempt);
+            }
+            assert!(expected.len() > 500);
+            assert_eq!(ended, expected);
+            let states = |usage: Usage| (usage.sending, usage.receiving);
+            let others = |usage| Usage { sending: span(0), receiving: span(0), ..usage };
+            let [got, all] = [csma.usage(), plain.usage()];
+            assert!(got.iter().map(|usage| others(*usage)).eq(all.iter().map(|u| others(*u))));
+            // Which station acknowledges is known only if the receiver is.
+            let is_equal = got.iter().map(|u| states(*u)).eq(all.iter().map(|u| states(*u)));
+            assert_eq!(is_equal, is_known || !spec.acknowledge);
         }
-        assert!(expected.len() > 500);
-        assert_eq!(ended, expected);
-        assert_eq!(csma.usage(), plain.usage());
     }
 }
 
@@ -327,4 +339,41 @@ fn stations_account_what_they_send_and_what_they_hear() {
     while csma.step(Instant::NEVER, &mut |_| true).is_some() {}
     assert_eq!(csma.usage()[2].receiving, span(FRAME_NS + 1_256_000));
     assert_eq!(csma.usage()[0].receiving, none);
+}
+
+#[test]
+fn two_transmissions_of_one_station_destroy_each_other_despite_capture() {
+    // 1 acknowledges another frame while its frame is on the air, which only firmware does that does not
+    // know when the channel sends.
+    let metres = |x| Distance::from_metres(x).unwrap();
+    let positions = [0.0, 20.0].map(|x| NodePosition { x: metres(x), y: metres(0.0) });
+    let path_loss = PathLoss { capture: Some("3 dB".parse().unwrap()), ..PathLoss::default() };
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 2, draw(30));
+    csma.set_reception(Some(Arc::new(Reception::by_distance(&path_loss, &positions))));
+    csma.ready_for(1, 0, FRAME, at(0));
+    assert_eq!(csma.step(at(400_000), &mut |_| true), None);
+    csma.answer(1, 5, at(400_000));
+    let mut ends = Vec::new();
+    while let Some(attempt) = csma.step(Instant::NEVER, &mut |_| true) {
+        ends.push((attempt.is_answer, attempt.outcome));
+    }
+    assert_eq!(ends, [(true, Ending::Collided), (false, Ending::Collided)]);
+}
+
+#[test]
+fn an_added_station_hears_what_is_on_the_air() {
+    // Both frames begin before station 2 is added, and the first one ends before the second.
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 2, draw(31));
+    csma.ready_for_all(0, 60, at(0));
+    csma.ready_for_all(1, FRAME, at(100_000));
+    assert_eq!(csma.step(at(2_000_000), &mut |_| true), None);
+    csma.attach();
+    let first = csma.step(Instant::NEVER, &mut |_| true).unwrap();
+    assert_eq!(first.at, at(320_000 + 66 * 32_000));
+    csma.ready_for_all(2, 20, first.at);
+    while csma.step(Instant::NEVER, &mut |_| true).is_some() {}
+    let since = csma.trace.iter().find(|sent| sent.link == 2).map(|sent| sent.since);
+    assert!(since.is_none_or(|since| since >= at(100_000 + 320_000 + FRAME_NS)), "{since:?}");
+    // From the latest event before it was added, the start of the second frame.
+    assert_eq!(csma.usage()[2].receiving, span(FRAME_NS));
 }
