@@ -371,6 +371,8 @@ mod tests {
         assert!(wrong(|model| model.exponent = 0.5).contains("use 1 to 10"));
         assert!(wrong(|model| model.exponent = 11.0).contains("`exponent` is 11"));
         assert!(wrong(|model| model.exponent = f64::NAN).contains("`exponent` is NaN"));
+        let text = wrong(|model| model.capture = "0 dB".parse().ok());
+        assert!(text.contains("`capture` is 0 dB"), "{text}");
         let text = wrong(|model| model.transmit_power = "-50 dBm".parse().unwrap());
         assert!(
             text.starts_with("-50 dBm less 40.2 dB is below the sensitivity of -85 dBm"),

@@ -49,7 +49,7 @@ pub struct Totals {
     pub wire_bytes: u64,
     /// Transmission time of the link.
     pub busy: Span,
-    /// Time for which the link's station sent and received on a CSMA channel, whosever the frames were.
+    /// Time for which the link's station sent and received on a CSMA channel, for it or not.
     /// Uplink only, and not recorded per interval.
     pub radio_sending: Span,
     /// See `radio_sending`.
