@@ -14,8 +14,8 @@ use crate::overflow::Overflow;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::switch::Switch;
 use link::{
-    Cause, ChannelEvent, Decided, Direction, Impairment, Interval, Keys, Link, LinkPipe, LinkState,
-    SharedChannel, StampedFrame, Step, Totals,
+    Cause, Channel, ChannelEvent, Decided, Direction, Impairment, Interval, Keys, Link, LinkPipe,
+    LinkState, RadioFilter, SharedChannel, StampedFrame, Step, Totals,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,8 +28,10 @@ pub struct Segment {
     links: Vec<Link>,
     /// Up, then down.
     channels: [Option<SharedChannel>; 2],
-    /// See [`SegmentSpec::reception`].
-    has_reception: bool,
+    /// Whether the channel needs to know each frame's receiver.
+    has_stations: bool,
+    /// Of simulated radios.
+    filter: Option<RadioFilter>,
     seed: u64,
     /// See [`SegmentSpec::prefix`].
     prefix: usize,
@@ -82,7 +84,8 @@ impl Segment {
         Self {
             switch,
             channels: SharedChannel::of(&spec.channel, spec.reception.clone(), &links, seed),
-            has_reception: spec.reception.is_some(),
+            has_stations: matches!(spec.channel, Channel::Csma(_)),
+            filter: filter(&spec.channel),
             links,
             seed,
             prefix: spec.prefix,
@@ -153,6 +156,7 @@ impl Segment {
         for ([up, _], usage) in totals.iter_mut().zip(usage) {
             // The channel, not the pipe, knows how long a frame was on the air.
             (up.busy, up.retried, up.collided) = (usage.airtime, usage.retries, usage.collisions);
+            (up.radio_sending, up.radio_receiving) = (usage.sending, usage.receiving);
         }
         totals
     }
@@ -215,6 +219,9 @@ impl Segment {
         if !bytes.is_some_and(|bytes| is_carried(bytes) && self.switch.accepts(endpoint, bytes)) {
             self.links[endpoint][Direction::Up].rejected();
             return self.drop(endpoint, Direction::Up, Cause::Rejected);
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.sent(endpoint, bytes.unwrap_or_default());
         }
         let now = self.clock;
         let frame = StampedFrame { frame: frame.into(), arrived: now };
@@ -294,6 +301,11 @@ impl Segment {
     }
 }
 
+fn filter(channel: &Channel) -> Option<RadioFilter> {
+    let Channel::Csma(spec) = channel else { return None };
+    spec.address_filter.then(|| RadioFilter::new(spec.carries))
+}
+
 /// Shares the settings of consecutive links with equal settings: each frame reads them, and
 /// hundreds of copies would not stay in the CPU caches.
 #[derive(Debug, Default)]
@@ -325,3 +337,7 @@ mod lowpan_tests;
 #[cfg(test)]
 #[path = "segment/reception_tests.rs"]
 mod reception_tests;
+
+#[cfg(test)]
+#[path = "segment/simulated_tests.rs"]
+mod simulated_tests;

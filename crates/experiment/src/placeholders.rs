@@ -130,6 +130,29 @@ networks:
     }
 
     #[test]
+    fn the_nodes_of_a_group_do_a_step_one_after_the_other() {
+        let plan = plan(
+            "experiment: e
+nodes:
+  board:
+    count: 3
+    firmware: [fw]
+    console: [{send: a}, {wait: ok, pause: 2 s, stagger: 0.5 s, send: b}, {stagger: 1 s}]
+networks:
+  n: {attach: board, subnet: 10.1.0.0/16}
+",
+        );
+        let pauses = |node: usize| {
+            let steps = plan.console(&plan.nodes[node]).unwrap().steps;
+            steps.iter().map(|step| step.pause_ns / 1_000_000).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [pauses(0), pauses(1), pauses(2)],
+            [[0, 2_000, 0], [0, 2_500, 1_000], [0, 3_000, 2_000]]
+        );
+    }
+
+    #[test]
     fn the_gateway_is_the_router_of_the_network() {
         let plan = plan(
             "experiment: e

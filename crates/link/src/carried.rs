@@ -57,13 +57,7 @@ impl Carried {
             }
             Self::Openthread | Self::Zep => {}
         }
-        let Some(radio) = datagram(frame).and_then(|(to, port, payload)| match self {
-            Self::Openthread if to && OPENTHREAD_PORTS.contains(&port) => payload.get(1..),
-            Self::Zep if port == ZEP_PORT => zep(payload),
-            _ => None,
-        }) else {
-            return AirFrame::Nothing;
-        };
+        let Some(radio) = self.radio_frame(frame) else { return AirFrame::Nothing };
         match radio.first() {
             None => AirFrame::Nothing,
             // The frame type is the lowest three bits of the field, which is sent low byte first.
@@ -71,6 +65,16 @@ impl Carried {
                 AirFrame::Acknowledgement(radio.len())
             }
             Some(_) => AirFrame::Contends(vec![radio.len()]),
+        }
+    }
+
+    /// The frame of a simulated radio in the Ethernet frame `frame`.
+    pub(crate) fn radio_frame(self, frame: &[u8]) -> Option<&[u8]> {
+        let (to, port, payload) = datagram(frame)?;
+        match self {
+            Self::Openthread if to && OPENTHREAD_PORTS.contains(&port) => payload.get(1..),
+            Self::Zep if port == ZEP_PORT => zep(payload),
+            _ => None,
         }
     }
 }

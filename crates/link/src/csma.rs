@@ -16,7 +16,9 @@
 //! at a receiver that hears another one or sends itself at the same time. The receiver sends
 //! the acknowledgement, which its hearers sense, and which can be lost.
 //!
-//! There is no capture effect: a strong transmission does not survive a weak one.
+//! With [`crate::PathLoss::capture`], a transmission survives weaker ones at a receiver: an earlier
+//! one that is stronger than the sum of the others by the threshold, and a later one that begins while
+//! the headers of all others that the receiver hears are on the air.
 //!
 //! Pure: takes times and random numbers, returns outcomes.
 
@@ -98,7 +100,7 @@ impl Csma {
             links: (0..links).map(|_| Link::default()).collect(),
             silent: BinaryHeap::new(),
             reporting: BinaryHeap::new(),
-            air: Air::new(links),
+            air: Air::new(links, spec.airtime(0)),
             clock: Instant::START,
             #[cfg(test)]
             trace: Vec::new(),
@@ -114,7 +116,7 @@ impl Csma {
     /// Adds a link, numbered after the others.
     pub fn attach(&mut self) {
         self.links.push(Link::default());
-        self.air.attach();
+        self.air.attach(self.clock);
     }
 
     /// Parameters of the channel.
@@ -181,7 +183,8 @@ impl Csma {
 
     /// Usage of each link so far.
     pub fn usage(&self) -> Vec<Usage> {
-        self.links.iter().map(|link| link.usage).collect()
+        let all = self.links.iter().zip(self.air.times());
+        all.map(|(link, (sending, receiving))| Usage { sending, receiving, ..link.usage }).collect()
     }
 
     /// Time of the next call of [`Self::step`]: nothing ends and nothing arrives before.

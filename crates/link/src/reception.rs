@@ -67,6 +67,11 @@ pub struct PathLoss {
     /// reception of another. `None`: the sensitivity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier_sense: Option<PowerLevel>,
+    /// Capture effect: by how much a transmission must be stronger than the sum of all others at a
+    /// receiver to survive them. `None`: none survives. A radio of IEEE 802.15.4 needs 3 dB (TI, CC2420
+    /// data sheet, SWRS041C, co-channel rejection -3 dB).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Attenuation>,
 }
 
 impl Default for PathLoss {
@@ -78,6 +83,7 @@ impl Default for PathLoss {
             transmit_power: level(0.0),
             sensitivity: level(-85.0),
             carrier_sense: None,
+            capture: None,
         }
     }
 }
@@ -101,6 +107,11 @@ impl PathLoss {
                  higher `transmit_power`, or a lower `sensitivity`",
                 self.transmit_power, self.reference_loss, self.sensitivity
             ));
+        }
+        if self.capture.is_some_and(|capture| capture.decibels() == 0.0) {
+            return Err("`capture` is 0 dB, with which two equal frames would both survive; use \
+                        more, such as 3 dB for radios of IEEE 802.15.4"
+                .into());
         }
         Ok(())
     }
@@ -183,6 +194,8 @@ pub struct Reception {
     stations: usize,
     /// By sender, then receiver.
     pairs: Vec<Pair>,
+    /// See [`PathLoss::capture`].
+    capture: Option<Attenuation>,
 }
 
 impl Reception {
@@ -190,7 +203,8 @@ impl Reception {
     pub fn by_distance(path_loss: &PathLoss, positions: &[NodePosition]) -> Self {
         let pair = |from: &NodePosition, to: &NodePosition| path_loss.pair(from.metres_to(*to));
         let row = |from| positions.iter().map(move |to| pair(from, to));
-        Self { stations: positions.len(), pairs: positions.iter().flat_map(row).collect() }
+        let pairs = positions.iter().flat_map(row).collect();
+        Self { stations: positions.len(), pairs, capture: path_loss.capture }
     }
 
     /// By a table. A row also applies to the opposite direction, unless that has a row. A pair
@@ -210,7 +224,7 @@ impl Reception {
                 pairs[from * stations + to] = Pair { is_heard: loss < 1.0, loss, ..Pair::NONE };
             }
         }
-        Self { stations, pairs }
+        Self { stations, pairs, capture: None }
     }
 
     fn pair(&self, from: usize, to: usize) -> Pair {
@@ -240,6 +254,14 @@ impl Reception {
     /// Level of `from` at `to`, dBm; `None` from a table.
     pub fn level(&self, from: usize, to: usize) -> Option<f64> {
         self.pair(from, to).level
+    }
+
+    /// Whether a transmission of `from` survives at `to` while `others` send: it is stronger than their
+    /// sum by the threshold of [`PathLoss::capture`].
+    pub fn captures(&self, from: usize, to: usize, others: impl Iterator<Item = usize>) -> bool {
+        let Some((threshold, level)) = self.capture.zip(self.level(from, to)) else { return false };
+        let milliwatts = |from| 10f64.powf(self.level(from, to).unwrap_or(f64::INFINITY) / 10.0);
+        level - 10.0 * others.map(milliwatts).sum::<f64>().log10() >= threshold.decibels()
     }
 
     /// The stations that receive any frames of `from`, in their order.
@@ -349,6 +371,8 @@ mod tests {
         assert!(wrong(|model| model.exponent = 0.5).contains("use 1 to 10"));
         assert!(wrong(|model| model.exponent = 11.0).contains("`exponent` is 11"));
         assert!(wrong(|model| model.exponent = f64::NAN).contains("`exponent` is NaN"));
+        let text = wrong(|model| model.capture = "0 dB".parse().ok());
+        assert!(text.contains("`capture` is 0 dB"), "{text}");
         let text = wrong(|model| model.transmit_power = "-50 dBm".parse().unwrap());
         assert!(
             text.starts_with("-50 dBm less 40.2 dB is below the sensitivity of -85 dBm"),

@@ -120,6 +120,7 @@ impl Outgoing {
         let cause = match ended.outcome {
             Ending::Lost if self.was_weak => Cause::WeakSignal,
             Ending::Lost => Cause::Lost,
+            Ending::NoAccess => Cause::NoAccess,
             _ => Cause::Denied,
         };
         let failed = match ended.outcome {
@@ -270,9 +271,7 @@ impl SharedMedium {
         let is_for_all = is_group || self.csma.spec().carries.is_simulated();
         outgoing.is_acknowledged = self.csma.spec().acknowledge;
         match (is_for_all, outgoing.to) {
-            (false, Some(to)) if self.reception.is_some() => {
-                self.csma.ready_for(link, to, len, now);
-            }
+            (false, Some(to)) => self.csma.ready_for(link, to, len, now),
             (false, _) if self.reception.is_none() => self.csma.ready(link, len, now),
             // Any station can be the unknown receiver, so none acknowledges.
             _ => {

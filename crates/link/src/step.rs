@@ -42,8 +42,10 @@ pub enum Cause {
     Overflow,
     /// The link was down.
     Outage,
-    /// A shared channel did not carry it.
+    /// A shared channel did not carry it: it collided.
     Denied,
+    /// A shared channel did not carry it, because it was always busy.
+    NoAccess,
     /// The signal was too weak at the receiver.
     WeakSignal,
     /// A partition separated sender and receiver.

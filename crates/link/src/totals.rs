@@ -23,6 +23,8 @@ pub struct Totals {
     pub outage: u64,
     /// Frames that a shared channel did not carry: collision, or no access.
     pub denied: u64,
+    /// Those of `denied` without access: the channel was always busy. Not recorded per interval.
+    pub no_access: u64,
     /// Frames that were not received because the signal was too weak, for the distance or by a
     /// table of losses between nodes.
     pub weak_signal: u64,
@@ -47,6 +49,11 @@ pub struct Totals {
     pub wire_bytes: u64,
     /// Transmission time of the link.
     pub busy: Span,
+    /// Time for which the link's station sent and received on a CSMA channel, for it or not.
+    /// Uplink only, and not recorded per interval.
+    pub radio_sending: Span,
+    /// See `radio_sending`.
+    pub radio_receiving: Span,
     /// Frames delivered, and the sum of their lateness. Downlink only.
     pub released: u64,
     /// See `released`.
@@ -69,6 +76,7 @@ impl Totals {
             overflow: self.overflow - before.overflow,
             outage: self.outage - before.outage,
             denied: self.denied - before.denied,
+            no_access: self.no_access - before.no_access,
             weak_signal: self.weak_signal - before.weak_signal,
             retried: self.retried - before.retried,
             collided: self.collided - before.collided,
@@ -80,6 +88,8 @@ impl Totals {
             delay_max: self.delay_max,
             wire_bytes: self.wire_bytes - before.wire_bytes,
             busy: self.busy - before.busy,
+            radio_sending: self.radio_sending - before.radio_sending,
+            radio_receiving: self.radio_receiving - before.radio_receiving,
             released: self.released - before.released,
             late_sum: self.late_sum - before.late_sum,
         }

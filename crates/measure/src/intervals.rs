@@ -100,6 +100,7 @@ impl Intervals {
             busy: Span::from_ns(next()?),
             released: next()?,
             late_sum: Span::from_ns(next()?),
+            ..Totals::default()
         };
         let interval = Interval { from, to, configured, changing, measured };
         values.next().is_none().then_some(LinkInterval { place, direction, interval })
@@ -186,6 +187,7 @@ mod tests {
             busy: Span::from_ns(17),
             released: 18,
             late_sum: Span::from_ns(19),
+            ..Totals::default()
         };
         let (from, to) = (Instant::from_ns(20), Instant::from_ns(30));
         let interval = Interval { from, to, configured: asked.clone(), changing: false, measured };

@@ -193,6 +193,16 @@ figures! {
         /// battery life of the board that draws most; see [energy.md](energy.md)
         #[serde(skip_serializing_if = "Option::is_none")]
         battery_days: Option<Option<f64>> => .unit("days").over(Over::Min),
+        /// energy of the radios while they sent, for a group with a `board` that has a radio; also in
+        /// virtual time, because it does not depend on the CPU
+        #[serde(skip_serializing_if = "Option::is_none")]
+        radio_transmit_j: Option<Option<f64>> => .unit("J"),
+        /// energy of the radios while they received, frames for them or not
+        #[serde(skip_serializing_if = "Option::is_none")]
+        radio_receive_j: Option<Option<f64>> => .unit("J"),
+        /// energy of the radios while they did neither: listening and asleep
+        #[serde(skip_serializing_if = "Option::is_none")]
+        radio_idle_j: Option<Option<f64>> => .unit("J"),
         /// largest resident memory of any single program
         rss_max_bytes: u64 => .unit("B").over(Over::Max),
         /// time that programs which ran from start to end waited for a CPU, without throttling by
@@ -227,6 +237,8 @@ figures! {
         outage_frames: u64,
         /// frames dropped on contended channels: collisions, or no channel access
         contention_frames: u64,
+        /// of these, frames without channel access
+        no_access_frames: u64,
         /// frames dropped because the signal was too weak at the receiver, for the distance or by a table of losses
         weak_signal_frames: u64,
         /// frames rejected because they are not valid on their link

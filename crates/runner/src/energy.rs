@@ -24,6 +24,8 @@ pub(crate) struct Work {
 pub(crate) struct Spent {
     /// Energy, in joules.
     pub joules: f64,
+    /// Energy of the radio, of that: while it sends, receives, and neither.
+    pub radio: [f64; 3],
     /// Battery life at this rate, in days; `None` without a battery.
     pub days: Option<f64>,
 }
@@ -44,43 +46,43 @@ pub(crate) fn spent(board: &Board, work: &Work) -> Spent {
     let active = (work.cpu * board.scale).clamp(0.0, work.seconds);
     let idle = work.seconds - active;
     let mut coulombs = board.active.amperes() * active + board.idle.amperes() * idle;
+    let mut by_state = [0.0; 3];
     if let Some(radio) = &board.radio {
         let sending = work.sending.clamp(0.0, work.seconds);
         let receiving = work.receiving.clamp(0.0, work.seconds - sending);
         let rest = work.seconds - sending - receiving;
         let duty = radio.listening.fraction();
         let quiet = radio.listen.amperes() * duty + radio.sleep.amperes() * (1.0 - duty);
-        coulombs +=
-            radio.transmit.amperes() * sending + radio.receive.amperes() * receiving + quiet * rest;
+        let [transmit, receive] = [radio.transmit, radio.receive].map(|current| current.amperes());
+        by_state = [transmit * sending, receive * receiving, quiet * rest];
+        coulombs += by_state.iter().sum::<f64>();
     }
     let mean = coulombs / work.seconds;
     let days = board.battery.filter(|_| mean > 0.0);
     Spent {
         joules: board.supply.volts() * coulombs,
+        radio: by_state.map(|coulombs| board.supply.volts() * coulombs),
         days: days.map(|battery| battery.ampere_hours() / mean / 24.0),
     }
 }
 
-/// Total energy of a group's boards, and the shortest battery life among them, in days. `None` for
-/// a group without a board, or with a radio over links without a rate.
-pub(crate) fn of_group(
-    results: &Results<'_>,
-    links: &[LinkRow],
-    nodes: &[usize],
-) -> Option<(f64, Option<f64>)> {
+/// Total energy of a group's boards, and the shortest battery life among them. `None` for a group without
+/// a board, or with a radio over links without a rate.
+pub(crate) fn of_group(results: &Results<'_>, links: &[LinkRow], nodes: &[usize]) -> Option<Spent> {
     let at = |phase: &str| results.phases.iter().find(|(name, _)| *name == phase);
     let seconds = at("stop")?.1.seconds_from(at("load")?.1);
-    let (mut joules, mut days) = (0.0, None);
+    let mut all = Spent { joules: 0.0, radio: [0.0; 3], days: None };
     for node in nodes {
         let board = results.plan.nodes[*node].board.as_ref()?;
         let spent = spent(board, &work(results, links, *node, board, seconds)?);
-        joules += spent.joules;
-        days = match (days, spent.days) {
+        all.joules += spent.joules;
+        all.radio.iter_mut().zip(spent.radio).for_each(|(all, own)| *all += own);
+        all.days = match (all.days, spent.days) {
             (Some(least), Some(own)) => Some(f64::min(least, own)),
             (least, own) => least.or(own),
         };
     }
-    Some((joules, days))
+    Some(all)
 }
 
 /// Work of a node during the measurement.
@@ -99,11 +101,17 @@ fn work(
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
     let name = &results.plan.nodes[node].name;
-    for row in links.iter().filter(|row| row.node == *name && row.measured.frames > 0) {
+    for row in links.iter().filter(|row| row.node == *name) {
         let channel = results.plan.network(&row.network).map(|network| &network.channel);
         let rate = match channel {
+            // The channel knows what is on the air, and who hears it.
+            Some(link::Channel::Csma(_)) => {
+                work.sending += row.measured.radio_sending.as_s();
+                work.receiving += row.measured.radio_receiving.as_s();
+                continue;
+            }
+            _ if row.measured.frames == 0 => continue,
             Some(link::Channel::Shared(rate)) => Some(*rate),
-            Some(link::Channel::Csma(csma)) => Some(csma.rate),
             _ => row.configured.rate().or(radio.rate),
         };
         let time = match (row.measured.busy.as_ns(), rate) {
@@ -147,6 +155,8 @@ mod tests {
         let all = spent(&board(RADIO), &work);
         // 0.02 As sending, 0.03 As receiving, 97 s at 2.5 mA.
         assert!((all.joules - 2.0 * (0.19 + 0.02 + 0.03 + 0.2425)).abs() < 1e-12, "{all:?}");
+        let states = [0.04, 0.06, 0.485];
+        assert!(all.radio.iter().zip(states).all(|(got, is)| (got - is).abs() < 1e-12), "{all:?}");
     }
 
     #[test]

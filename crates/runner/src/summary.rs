@@ -131,10 +131,16 @@ fn groups(
         by_message(&mut figures, messages);
         if node.board.is_some() {
             let spent = energy::of_group(results, links, &nodes);
-            let joules = spent.map(|(joules, _)| joules);
+            let joules = spent.map(|spent| spent.joules);
             figures.energy_j = Some(joules);
             figures.energy_j_per_message = Some(joules.and_then(|joules| each(joules, messages)));
-            figures.battery_days = Some(spent.and_then(|(_, days)| days));
+            figures.battery_days = Some(spent.and_then(|spent| spent.days));
+            if node.board.as_ref().is_some_and(|board| board.radio.is_some()) {
+                let state = |state: usize| Some(spent.map(|spent| spent.radio[state]));
+                figures.radio_transmit_j = state(0);
+                figures.radio_receive_j = state(1);
+                figures.radio_idle_j = state(2);
+            }
         }
         groups.insert(name.clone(), figures);
     }
@@ -159,6 +165,7 @@ fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
         overflow_frames: links.iter().map(|l| l.measured.overflow).sum(),
         outage_frames: links.iter().map(|l| l.measured.outage).sum(),
         contention_frames: links.iter().map(|l| l.measured.denied).sum(),
+        no_access_frames: links.iter().map(|l| l.measured.no_access).sum(),
         weak_signal_frames: links.iter().map(|l| l.measured.weak_signal).sum(),
         rejected_frames: links.iter().map(|l| l.measured.rejected).sum(),
         out_of_tolerance: results.deviating as u64,
@@ -233,5 +240,8 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> io::Result<Group
         energy_j: None,
         energy_j_per_message: None,
         battery_days: None,
+        radio_transmit_j: None,
+        radio_receive_j: None,
+        radio_idle_j: None,
     })
 }

@@ -43,6 +43,82 @@ fn hidden_stations_collide_as_often_as_theory_gives_and_others_seldom() {
     assert!(near < 0.05, "{near}");
 }
 
+/// A strong and a weak sender, hidden from each other, of which the weak one begins 2 ms later, and their receiver.
+const TOGETHER: &str = r#"experiment: together
+nodes:
+  sink: {position: [0 m, 0 m], board: BOARD}
+  near: {position: [-18 m, 0 m], board: BOARD}
+  far: {position: [25 m, 0 m], board: BOARD}
+networks:
+  air: {attach: [sink, near, far], subnet: 10.0.0.0/24, mtu: 113 B, profile: "${radio}"}
+profiles:
+  plain: {channel: {csma: {acknowledge: false, min_be: 0, path_loss: {exponent: 3}}}}
+  capture: {channel: {csma: {acknowledge: false, min_be: 0, path_loss: {exponent: 3, capture: 3 dB}}}}
+matrix: {radio: [plain, capture]}
+workloads:
+  - command: {on: sink, run: [python3, sink.py]}
+  - command: {on: near, run: [python3, sender.py, "0.5"]}
+  - command: {on: far, run: [python3, sender.py, "0.502"]}
+clock: virtual
+duration: 6 s
+"#;
+
+const BOARD: &str = "{source: a test, supply: 3 V, cpu: {active: 3 mA, idle: 0 A}, radio: {transmit: 20 mA, \
+     receive: 10 mA, listen: 5 mA, sleep: 0 A, listening: 100 %}}";
+
+const SINK: &str = "import socket
+sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink.bind(('', 7000))
+sink.settimeout(3)
+try:
+    while True: sink.recv(200)
+except TimeoutError: pass
+";
+
+const SENDER: &str = "import socket, sys, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink = socket.gethostbyname('sink')
+time.sleep(float(sys.argv[1]))
+for _ in range(50):
+    sender.sendto(bytes(85), (sink, 7000))
+    time.sleep(0.04)
+";
+
+#[test]
+fn the_stronger_frame_of_a_collision_is_captured_and_radios_draw_current_by_their_state() {
+    if !has("python3") {
+        return eprintln!("NOT RUN: needs python3");
+    }
+    let bed = Bed::new();
+    bed.write("sink.py", SINK);
+    bed.write("sender.py", SENDER);
+    bed.write("e.yaml", &TOGETHER.replace("BOARD", BOARD));
+    bed.thingbed(&["run", "e.yaml"]).expect(0, &["2 valid"]);
+    let all = bed.summaries("together");
+    for (radio, arrived) in [("plain", 0.0), ("capture", 50.0)] {
+        let run = all.iter().find(|run| run["cell"]["radio"] == radio).unwrap();
+        assert_eq!(figure(run, ".links.contention_frames"), 100.0 - arrived, "{radio}");
+        assert_eq!(figure(run, ".groups.sink.rx_frames"), arrived, "{radio}");
+        let joules = |group: &str, state: &str| figure(run, &format!(".groups.{group}.{state}_j"));
+        // 50 frames of 133 B at 250 kbit/s: 0.2128 s, at 20 mA and 3 V.
+        for sender in ["near", "far"] {
+            let transmit = joules(sender, "radio_transmit");
+            assert!((transmit - 0.2128 * 0.06).abs() < 1e-9, "{radio}: {transmit}");
+            assert_eq!(joules(sender, "radio_receive"), 0.0, "{radio}");
+        }
+        // The sink hears the two at times that overlap.
+        let (receive, idle) = (joules("sink", "radio_receive"), joules("sink", "radio_idle"));
+        let seconds = receive / 0.03;
+        assert!((0.2128..2.0 * 0.2128).contains(&seconds), "{radio}: {seconds}");
+        // The rest of the same time: at 5 mA.
+        let total = seconds + idle / 0.015;
+        let expected = 0.2128 + joules("near", "radio_idle") / 0.015;
+        assert!((total - expected).abs() < 1e-9, "{radio}: {total}, not {expected}");
+        // In virtual time, the CPU takes none.
+        assert!(run["groups"]["near"]["energy_j"].is_null(), "{radio}");
+    }
+}
+
 /// A host on Ethernet, a border router, and a node on 6LoWPAN.
 const BORDER: &str = "nodes: {host: {}, border: {forward: true}, node: {}}
 networks:

@@ -318,6 +318,9 @@ class ConsoleStep(Part):
     """Time to let pass then."""
     send: Text | None = None
     """Line to enter."""
+    stagger: Time | None = None
+    """Time to let pass in addition for each node of the group before this one, so that the
+    nodes of a group do the step one after the other. Default: 0 s."""
     wait: Text | None = None
     """Text that the machine must print first, after that of the step before."""
 
@@ -334,6 +337,11 @@ class Csma(Part):
     acknowledge: bool | Axis | None = None
     """Whether unicast frames are acknowledged, and retransmitted without acknowledgement.
     Default: true."""
+    address_filter: bool | Axis | None = None
+    """Whether simulated radios get only those frames that may concern them, as from a radio
+    with an address filter. That saves most of the work with many devices; devices that
+    listen to all frames do not hear them all then. Only with `carries: openthread` or
+    `zep`. Default: false."""
     carries: Literal["ethernet", "lowpan", "openthread", "zep"] | Axis | None = None
     """What the channel carries: Ethernet frames; with `lowpan`, IPv6 packets as frames of IEEE
     802.15.4, compressed and fragmented by 6LoWPAN; or frames of simulated radios, which
@@ -1375,6 +1383,10 @@ class OutputKeys(Part):
 class PathLoss(Part):
     """Log-distance path loss."""
 
+    capture: str | None = None
+    """Capture effect: a frame survives a collision at a receiver if it is stronger than the
+    sum of all others by this, 3 dB for radios of IEEE 802.15.4. Default: none, colliding
+    frames are lost."""
     carrier_sense: str | None = None
     """Received level from which a node senses a transmission, and from which it disturbs the
     reception of others. Default: `sensitivity`."""

@@ -4,7 +4,7 @@ use super::Segment;
 use crate::event_queue::{Event, HeardFrame};
 use crate::in_flight::Spot;
 use crate::spec::Delivery;
-use crate::switch::Queries;
+use crate::switch::{Queries, Receivers};
 use link::{
     Cause, ChannelEvent, Decided, Direction, Frame, Heard, Recorded, StampedFrame, Step,
     TransitFrame,
@@ -123,7 +123,7 @@ impl Segment {
     fn offer(&mut self, link: usize, direction: Direction, frame: TransitFrame, now: Instant) {
         let mut events = std::mem::take(&mut self.channel_events);
         let bytes = frame.bytes().get(self.prefix..).unwrap_or_default();
-        let to = self.has_reception.then(|| self.switch.receiver(link, bytes)).flatten();
+        let to = self.has_stations.then(|| self.switch.receiver(link, bytes)).flatten();
         if let Some(channel) = &mut self.channels[direction as usize] {
             channel.offer(link, &self.links[link][direction], frame, to, now, &mut events);
         }
@@ -210,7 +210,15 @@ impl Segment {
         if let Some(first) = forwarding.first_query {
             self.pending.add(first, Event::Query);
         }
-        for endpoint in forwarding.receivers {
+        let receivers = match &self.filter {
+            None => forwarding.receivers,
+            Some(filter) => {
+                let concerns = filter.concerns(bytes);
+                let concerned: Vec<_> = forwarding.receivers.filter(|end| concerns(*end)).collect();
+                Receivers::Many(concerned.into_iter())
+            }
+        };
+        for endpoint in receivers {
             let Some(sent) = reframed.at(self.switch.vlans(endpoint)) else { continue };
             if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);

@@ -179,3 +179,21 @@ fn a_duplicate_has_a_separate_fate() {
     // None, one, or both of two independent copies: 1/4, 1/2, 1/4, with four standard deviations.
     assert!((422..=578).contains(&copies[0]) && (422..=578).contains(&copies[2]), "{copies:?}");
 }
+
+#[test]
+fn frames_without_access_are_counted_apart_from_collided_ones() {
+    // Without backoff and with one CCA. The second frame begins 2 ms after the first, of 4.352 ms.
+    let spec = CsmaSpec { min_be: 0, max_backoffs: 0, ..unacknowledged() };
+    let both = [(0, 2, "0 %"), (1, 2, "0 %")];
+    for (hear_each_other, expected) in [(true, [(0, 0), (1, 1)]), (false, [(1, 0), (1, 0)])] {
+        let all: Vec<_> =
+            both.iter().copied().chain(hear_each_other.then_some((0, 1, "0 %"))).collect();
+        let mut radio = radio(3, &all, spec.clone(), "{}");
+        radio.send(0, &frame(0, to(2), 80, 0), instant(0));
+        radio.send(1, &frame(1, to(2), 80, 1), instant(2 * MS));
+        drain(&mut radio);
+        let totals = radio.totals();
+        let counts = [0, 1].map(|link| (totals[link][0].denied, totals[link][0].no_access));
+        assert_eq!(counts, expected, "{hear_each_other}");
+    }
+}

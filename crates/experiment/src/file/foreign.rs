@@ -123,6 +123,7 @@ impl Model for CsmaSpec {
         "lifs",
         "sifs",
         "carries",
+        "address_filter",
         "mac_addresses",
         "path_loss",
         "pair_losses",

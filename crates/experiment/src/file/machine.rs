@@ -75,6 +75,9 @@ pub(crate) struct ConsoleStep {
     pub wait: Option<At<String>>,
     /// Time to let pass then.
     pub pause: Option<At<Span>>,
+    /// Time to let pass in addition for each node of the group before this one, so that the nodes of
+    /// a group do the step one after the other. Default: 0 s.
+    pub stagger: Option<At<Span>>,
     /// Line to enter.
     pub send: Option<At<String>>,
     /// Keys to press: the text as it is, such as `"\x02"` for Ctrl-B.
@@ -90,13 +93,16 @@ impl Read for ConsoleStep {
         let step = Self {
             wait: fields.optional("wait"),
             pause: fields.optional("pause"),
+            stagger: fields.optional("stagger"),
             send: fields.optional("send"),
             keys: fields.optional("keys"),
             every: fields.optional("every"),
         };
         fields.finish();
         let texts = [&step.wait, &step.send, &step.keys];
-        if texts.iter().all(|text| text.is_none()) && step.pause.is_none() && sink.is_clean() {
+        let has_text = texts.iter().any(|text| text.is_some());
+        let has_time = step.pause.is_some() || step.stagger.is_some();
+        if !has_text && !has_time && sink.is_clean() {
             let problem =
                 Problem::new("a step on a console needs `wait`, `pause`, `send` or `keys`");
             sink.add(problem.at(node.place).label("write for example `{wait: login, send: root}`"));

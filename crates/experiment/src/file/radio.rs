@@ -179,6 +179,10 @@ pub(crate) struct CsmaKeys {
     /// acknowledge and retransmit themselves, so that `acknowledge` and `retries` have no effect.
     /// Default: `ethernet`.
     carries: Option<At<Carried>>,
+    /// Whether simulated radios get only those frames that may concern them, as from a radio with an
+    /// address filter. That saves most of the work with many devices; devices that listen to all
+    /// frames do not hear them all then. Only with `carries: openthread` or `zep`. Default: false.
+    address_filter: Option<At<bool>>,
     /// Addresses in the MAC headers of 6LoWPAN: `extended` ones have 8 B, `short` ones 2 B. Only with
     /// `carries: lowpan`. Default: `extended`.
     mac_addresses: Option<At<MacAddresses>>,
@@ -210,6 +214,9 @@ struct PathLossKeys {
     /// Received level from which a node senses a transmission, and from which it disturbs the
     /// reception of others. Default: `sensitivity`.
     carrier_sense: Option<At<PowerLevel>>,
+    /// Capture effect: a frame survives a collision at a receiver if it is stronger than the sum of
+    /// all others by this, 3 dB for radios of IEEE 802.15.4. Default: none, colliding frames are lost.
+    capture: Option<At<Attenuation>>,
 }
 
 /// What a channel under CSMA-CA carries.

@@ -19,13 +19,18 @@ use units::Span;
 /// It is QEMU's default, written out so that a plan does not depend on QEMU's version.
 const MEMORY: u64 = 128;
 
-/// The machine of a group's nodes on `networks` networks, if they are some. Its problems were
-/// reported by [`check`].
-pub(super) fn of(group: &Group, networks: usize, base: &Path) -> Option<PlannedMachine> {
+/// The machine of node `index` of a group, counted from 0, on `networks` networks, if it is one. Its
+/// problems were reported by [`check`].
+pub(super) fn of(
+    group: &Group,
+    index: u64,
+    networks: usize,
+    base: &Path,
+) -> Option<PlannedMachine> {
     let text = |at: &Option<At<String>>| at.as_ref().map(|at| at.value.clone());
     let step = |step: &ConsoleStep| record::spec::ConsoleStep {
         wait: text(&step.wait),
-        pause_ns: step.pause.as_ref().map_or(0, |at| at.value.as_ns()),
+        pause_ns: pause(step, index).as_ns(),
         send: text(&step.send),
         keys: text(&step.keys),
         every_ns: step.every.as_ref().map_or(0, |at| at.value.as_ns()),
@@ -40,6 +45,12 @@ pub(super) fn of(group: &Group, networks: usize, base: &Path) -> Option<PlannedM
     let argv = firmware.value.iter().map(|word| word.value.clone()).collect();
     let taps = text(&group.tap).into_iter().collect();
     Some(PlannedMachine { argv, taps, is_emulated: false, steps })
+}
+
+/// How long node `index` of the group waits before it enters `step`.
+fn pause(step: &ConsoleStep, index: u64) -> Span {
+    let of = |at: &Option<At<Span>>| at.as_ref().map_or(0, |at| at.value.as_ns());
+    Span::from_ns(of(&step.pause).saturating_add(of(&step.stagger).saturating_mul(index)))
 }
 
 /// QEMU's command line, with placeholders for Ethernet addresses.

@@ -40,7 +40,7 @@ pub(super) fn planned(
             let gateway = |is_ipv6| services::gateway(group, index, by_dhcp, is_ipv6, networks);
             let (gateway, gateway_ipv6) = (gateway(false), gateway(true));
             let resolver = services::resolver(group, index, networks);
-            let machine = typed.and_then(|typed| machine::of(typed, links.len(), base));
+            let machine = typed.and_then(|typed| machine::of(typed, index, links.len(), base));
             if let (Some(mac), Some(first)) = (mac, links.first_mut()) {
                 first.mac = mac;
             }

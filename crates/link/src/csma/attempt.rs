@@ -70,6 +70,10 @@ pub struct Usage {
     pub transmissions: u64,
     /// Airtime of the link's frames and their acknowledgements.
     pub airtime: Span,
+    /// Time for which the link's station itself sent: its frames, and acknowledgements to others.
+    pub sending: Span,
+    /// Time for which the station received, frames for it or not, and did not send.
+    pub receiving: Span,
     /// Collisions of the link's frames and their acknowledgements.
     pub collisions: u64,
     /// Frames given up because the channel was busy.

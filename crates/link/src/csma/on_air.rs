@@ -2,7 +2,7 @@
 
 use crate::reception::Reception;
 use std::sync::Arc;
-use units::Instant;
+use units::{Instant, Span};
 
 /// The channel as each station hears it.
 #[derive(Debug)]
@@ -10,8 +10,41 @@ pub(super) struct Air {
     /// Which stations hear each other; `None`: all do.
     pub reception: Option<Arc<Reception>>,
     sent: Vec<OnAir>,
-    /// End of the last transmission that each station heard.
-    idle_since: Vec<Instant>,
+    stations: Vec<Station>,
+    /// Time from the start of a transmission until receivers are bound to it.
+    binding: Span,
+}
+
+/// What a station sends and hears.
+#[derive(Debug, Clone, Copy, Default)]
+struct Station {
+    /// Number of its transmissions on the air.
+    own: u32,
+    /// Number of those of others that it hears.
+    heard: u32,
+    /// End of the last transmission that it sent or heard.
+    idle_since: Instant,
+    /// Start of its reception, if it receives.
+    since: Instant,
+    sending: Span,
+    receiving: Span,
+}
+
+impl Station {
+    fn receives(self) -> bool {
+        self.own == 0 && self.heard > 0
+    }
+
+    /// Changes the numbers of transmissions at `at`.
+    fn change(&mut self, at: Instant, change: impl FnOnce(&mut Self)) {
+        let before = self.receives();
+        change(self);
+        match (before, self.receives()) {
+            (false, true) => self.since = at,
+            (true, false) => self.receiving += at - self.since,
+            _ => {}
+        }
+    }
 }
 
 /// Kind of a transmission. A link has at most one of each.
@@ -62,20 +95,30 @@ impl OnAir {
 }
 
 impl Air {
-    /// An idle channel.
-    pub fn new(stations: usize) -> Self {
-        Self { reception: None, sent: Vec::new(), idle_since: vec![Instant::START; stations] }
+    /// An idle channel. `binding` is the time from the start of a transmission until receivers are
+    /// bound to it: another one that begins later cannot take its place.
+    pub fn new(stations: usize, binding: Span) -> Self {
+        let stations = vec![Station::default(); stations];
+        Self { reception: None, sent: Vec::new(), stations, binding }
     }
 
-    /// Adds a station.
-    pub fn attach(&mut self) {
-        self.idle_since.push(Instant::START);
+    /// Adds a station, which hears from `now` on.
+    pub fn attach(&mut self, now: Instant) {
+        let (station, reception) = (self.stations.len(), self.reception.as_deref());
+        let heard = self.sent.iter().filter(|sent| hears(reception, sent.sender, station)).count();
+        self.stations.push(Station { heard: heard as u32, since: now, ..Station::default() });
     }
 
     /// Whether `station` has heard no transmission since then, and hears none now.
     pub fn was_idle(&self, station: usize, since: Instant) -> bool {
-        let hears = |sent: &OnAir| hears(self.reception.as_deref(), sent.sender, station);
-        !self.sent.iter().any(hears) && self.idle_since[station] <= since
+        let Station { own, heard, idle_since, .. } = self.stations[station];
+        own == 0 && heard == 0 && idle_since <= since
+    }
+
+    /// Time for which each station has sent, and received while it did not send, in the
+    /// transmissions that have ended.
+    pub fn times(&self) -> impl Iterator<Item = (Span, Span)> + '_ {
+        self.stations.iter().map(|station| (station.sending, station.receiving))
     }
 
     /// Begins the frame of `link` to station `to`; `None`: to all, or not identified.
@@ -120,29 +163,73 @@ impl Air {
 
     /// Puts `sent` on the air, for these receivers.
     fn enter(&mut self, mut sent: OnAir, to: Vec<Option<usize>>) {
-        let (reception, sender) = (self.reception.as_deref(), sent.sender);
-        // A station that sends does not receive: it hears itself.
-        let disturbs = |from: usize, receiver: Option<usize>| {
-            receiver.is_none_or(|station| hears(reception, from, station))
-        };
-        for receiver in self.sent.iter_mut().flat_map(|other| &mut other.receivers) {
-            receiver.collided |= disturbs(sender, receiver.station);
+        let at = sent.since;
+        let collided: Vec<_> = self.sent.iter().map(|other| self.disturbed(other, &sent)).collect();
+        for (other, collided) in self.sent.iter_mut().zip(collided) {
+            let receivers = other.receivers.iter_mut().zip(collided);
+            receivers.for_each(|(receiver, collided)| receiver.collided |= collided);
         }
-        let collided = |to| self.sent.iter().any(|other| disturbs(other.sender, to));
-        let receivers =
-            to.into_iter().map(|station| Receiver { station, collided: collided(station) });
+        let receivers = to
+            .into_iter()
+            .map(|station| Receiver { station, collided: self.is_late(&sent, station) });
         sent.receivers = receivers.collect();
+        for (station, heard) in self.stations.iter_mut().enumerate() {
+            if station == sent.sender {
+                heard.change(at, |station| station.own += 1);
+            } else if hears(self.reception.as_deref(), sent.sender, station) {
+                heard.change(at, |station| station.heard += 1);
+            }
+        }
         self.sent.push(sent);
+    }
+
+    /// Whether `sent`, which begins now, destroys `other` at each of its receivers.
+    fn disturbed(&self, other: &OnAir, sent: &OnAir) -> Vec<bool> {
+        let reception = self.reception.as_deref();
+        let is_destroyed = |receiver: &Receiver| {
+            let (Some(station), Some(reception)) = (receiver.station, reception) else {
+                return true;
+            };
+            // A station that sends does not receive: it hears itself.
+            let disturbs = reception.hears(sent.sender, station);
+            let is_bound = [station, other.sender].contains(&sent.sender);
+            let all = self.sent.iter().map(|sent| sent.sender).chain([sent.sender]);
+            let interferers =
+                all.filter(|from| *from != other.sender && reception.hears(*from, station));
+            disturbs && (is_bound || !reception.captures(other.sender, station, interferers))
+        };
+        other.receivers.iter().map(is_destroyed).collect()
+    }
+
+    /// Whether `sent`, which begins now, is destroyed by earlier transmissions at `receiver`.
+    fn is_late(&self, sent: &OnAir, receiver: Option<usize>) -> bool {
+        let (Some(station), Some(reception)) = (receiver, self.reception.as_deref()) else {
+            return !self.sent.is_empty();
+        };
+        let earlier = || self.sent.iter().filter(|other| reception.hears(other.sender, station));
+        let is_bound = |other: &OnAir| {
+            let is_sender = [station, sent.sender].contains(&other.sender);
+            is_sender || sent.since >= other.since + self.binding
+        };
+        let interferers = earlier().map(|other| other.sender);
+        earlier().next().is_some()
+            && (earlier().any(is_bound) || !reception.captures(sent.sender, station, interferers))
     }
 
     /// Ends the transmission of this kind of `link`.
     pub fn leave(&mut self, link: usize, kind: Kind, at: Instant) -> Option<OnAir> {
         let place = self.sent.iter().position(|sent| (sent.link, sent.kind) == (link, kind))?;
         let sent = self.sent.swap_remove(place);
-        for (station, idle_since) in self.idle_since.iter_mut().enumerate() {
-            if hears(self.reception.as_deref(), sent.sender, station) {
-                *idle_since = at;
+        for (station, heard) in self.stations.iter_mut().enumerate() {
+            if station == sent.sender {
+                heard.sending += at - sent.since;
+                heard.change(at, |station| station.own -= 1);
+            } else if hears(self.reception.as_deref(), sent.sender, station) {
+                heard.change(at, |station| station.heard -= 1);
+            } else {
+                continue;
             }
+            heard.idle_since = at;
         }
         Some(sent)
     }

@@ -101,16 +101,28 @@ fn stations_that_all_hear_each_other_are_the_channel_without_distance() {
     for spec in [CsmaSpec::default(), unacknowledged()] {
         let links: Vec<[usize; 2]> = (0..5).flat_map(|a| (a + 1..6).map(move |b| [a, b])).collect();
         let (ended, csma) = saturated(&spec, pairs(6, &links), &[5; 5], 10);
-        let mut plain = Csma::new(&spec, 6, draw(21));
-        (0..5).for_each(|link| plain.ready(link, FRAME, at(link as u64 * 1_234_567)));
-        let mut expected = Vec::new();
-        while let Some(attempt) = plain.step(at(10 * SECOND), &mut |_| true) {
-            plain.ready(attempt.link, FRAME, attempt.at);
-            expected.push(attempt);
+        for is_known in [true, false] {
+            let mut plain = Csma::new(&spec, 6, draw(21));
+            let ready = |plain: &mut Csma, link, now| match is_known {
+                true => plain.ready_for(link, 5, FRAME, now),
+                false => plain.ready(link, FRAME, now),
+            };
+            (0..5).for_each(|link| ready(&mut plain, link, at(link as u64 * 1_234_567)));
+            let mut expected = Vec::new();
+            while let Some(attempt) = plain.step(at(10 * SECOND), &mut |_| true) {
+                ready(&mut plain, attempt.link, attempt.at);
+                expected.push(attempt);
+            }
+            assert!(expected.len() > 500);
+            assert_eq!(ended, expected);
+            let states = |usage: Usage| (usage.sending, usage.receiving);
+            let others = |usage| Usage { sending: span(0), receiving: span(0), ..usage };
+            let [got, all] = [csma.usage(), plain.usage()];
+            assert!(got.iter().map(|usage| others(*usage)).eq(all.iter().map(|u| others(*u))));
+            // Which station acknowledges is known only if the receiver is.
+            let is_equal = got.iter().map(|u| states(*u)).eq(all.iter().map(|u| states(*u)));
+            assert_eq!(is_equal, is_known || !spec.acknowledge);
         }
-        assert!(expected.len() > 500);
-        assert_eq!(ended, expected);
-        assert_eq!(csma.usage(), plain.usage());
     }
 }
 
@@ -247,4 +259,121 @@ fn any_layout_ends_each_frame_once_and_collides_by_overlap_at_the_receiver() {
         assert_eq!(frames, ended.len() as u64 + 12, "those that still contend");
     }
     assert!(all_collisions > 1_000, "{all_collisions}");
+}
+
+/// Two senders at these distances of the receiver 0, in m, on opposite sides, the second one this much
+/// later: which of their frames arrive there.
+fn captured(distances: [f64; 2], later_ns: u64, capture: Option<&str>) -> [bool; 2] {
+    let metres = |x| Distance::from_metres(x).unwrap();
+    let place = |x| NodePosition { x: metres(x), y: metres(0.0) };
+    let positions = [place(0.0), place(-distances[0]), place(distances[1])];
+    let capture = capture.map(|text| text.parse().unwrap());
+    let path_loss = PathLoss { capture, ..PathLoss::default() };
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 3, draw(28));
+    csma.set_reception(Some(Arc::new(Reception::by_distance(&path_loss, &positions))));
+    csma.ready_for(1, 0, FRAME, at(0));
+    csma.ready_for(2, 0, FRAME, at(later_ns));
+    let mut arrived = [false; 2];
+    while let Some(attempt) = csma.step(Instant::NEVER, &mut |_| true) {
+        arrived[attempt.link - 1] = attempt.outcome == Ending::Sent;
+    }
+    arrived
+}
+
+#[test]
+fn the_stronger_of_two_frames_is_captured() {
+    // 3 dB are a factor of 10^(3 / 30) = 1.2589 in distance. The stations are out of each other's range
+    // of 31.1 m.
+    let three = Some("3 dB");
+    for (distances, later, capture, expected) in [
+        // Without the effect, and with equal levels, both are lost.
+        ([18.0, 25.0], 1_000_000, None, [false; 2]),
+        ([25.0, 25.0], 1_000_000, three, [false; 2]),
+        // The earlier one is stronger: by 3.05 dB, by 2.95 dB.
+        ([20.0, 25.27], 1_000_000, three, [true, false]),
+        ([20.0, 25.07], 1_000_000, three, [false; 2]),
+        // The later one is stronger, and begins within the header of 192 us, or behind it.
+        ([25.0, 18.0], 191_000, three, [false, true]),
+        ([25.0, 18.0], 193_000, three, [false; 2]),
+        ([25.0, 18.0], 191_000, Some("5 dB"), [false; 2]),
+    ] {
+        assert_eq!(
+            captured(distances, later, capture),
+            expected,
+            "{distances:?} {later} {capture:?}"
+        );
+    }
+}
+
+#[test]
+fn interferers_add_up() {
+    // Two equal interferers have 3.01 dB more than one: 4 dB are too little then.
+    let metres = |x| Distance::from_metres(x).unwrap();
+    let place = |(x, y)| NodePosition { x: metres(x), y: metres(y) };
+    // 20 m and 27.19 m: 4 dB.
+    let places = [(0.0, 0.0), (20.0, 0.0), (-27.2, 0.0), (0.0, 27.2)].map(place);
+    let path_loss = PathLoss { capture: Some("3 dB".parse().unwrap()), ..PathLoss::default() };
+    let reception = Reception::by_distance(&path_loss, &places);
+    assert!(reception.captures(1, 0, [2].into_iter()));
+    assert!(reception.captures(1, 0, [3].into_iter()));
+    assert!(!reception.captures(1, 0, [2, 3].into_iter()));
+    assert!(!reception.captures(2, 0, [1].into_iter()));
+}
+
+#[test]
+fn stations_account_what_they_send_and_what_they_hear() {
+    // 0 sends to 1, which acknowledges; 2 hears 1 only, and 3 nothing.
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..CsmaSpec::default() }, 4, draw(29));
+    csma.set_reception(pairs(4, &[[0, 1], [1, 2]]));
+    csma.ready_for(0, 1, FRAME, at(0));
+    while csma.step(Instant::NEVER, &mut |_| true).is_some() {}
+    let (frame, ack) = (span(FRAME_NS), span(352_000));
+    let none = span(0);
+    let times: Vec<_> = csma.usage().iter().map(|usage| (usage.sending, usage.receiving)).collect();
+    assert_eq!(times, [(frame, ack), (ack, frame), (none, ack), (none, none)]);
+    // Two frames at once that overlap by 3 ms: 2 hears something for as long as either is on the air.
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 3, draw(29));
+    csma.set_reception(pairs(3, &[[0, 2], [1, 2]]));
+    csma.ready_for(0, 2, FRAME, at(0));
+    csma.ready_for(1, 2, FRAME, at(1_256_000));
+    while csma.step(Instant::NEVER, &mut |_| true).is_some() {}
+    assert_eq!(csma.usage()[2].receiving, span(FRAME_NS + 1_256_000));
+    assert_eq!(csma.usage()[0].receiving, none);
+}
+
+#[test]
+fn two_transmissions_of_one_station_destroy_each_other_despite_capture() {
+    // 1 acknowledges another frame while its frame is on the air, which only firmware does that does not
+    // know when the channel sends.
+    let metres = |x| Distance::from_metres(x).unwrap();
+    let positions = [0.0, 20.0].map(|x| NodePosition { x: metres(x), y: metres(0.0) });
+    let path_loss = PathLoss { capture: Some("3 dB".parse().unwrap()), ..PathLoss::default() };
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 2, draw(30));
+    csma.set_reception(Some(Arc::new(Reception::by_distance(&path_loss, &positions))));
+    csma.ready_for(1, 0, FRAME, at(0));
+    assert_eq!(csma.step(at(400_000), &mut |_| true), None);
+    csma.answer(1, 5, at(400_000));
+    let mut ends = Vec::new();
+    while let Some(attempt) = csma.step(Instant::NEVER, &mut |_| true) {
+        ends.push((attempt.is_answer, attempt.outcome));
+    }
+    assert_eq!(ends, [(true, Ending::Collided), (false, Ending::Collided)]);
+}
+
+#[test]
+fn an_added_station_hears_what_is_on_the_air() {
+    // Both frames begin before station 2 is added, and the first one ends before the second.
+    let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 2, draw(31));
+    csma.ready_for_all(0, 60, at(0));
+    csma.ready_for_all(1, FRAME, at(100_000));
+    assert_eq!(csma.step(at(2_000_000), &mut |_| true), None);
+    csma.attach();
+    let first = csma.step(Instant::NEVER, &mut |_| true).unwrap();
+    assert_eq!(first.at, at(320_000 + 66 * 32_000));
+    csma.ready_for_all(2, 20, first.at);
+    while csma.step(Instant::NEVER, &mut |_| true).is_some() {}
+    let since = csma.trace.iter().find(|sent| sent.link == 2).map(|sent| sent.since);
+    assert!(since.is_none_or(|since| since >= at(100_000 + 320_000 + FRAME_NS)), "{since:?}");
+    // From the latest event before it was added, the start of the second frame.
+    assert_eq!(csma.usage()[2].receiving, span(FRAME_NS));
 }

@@ -59,6 +59,10 @@ pub struct CsmaSpec {
     /// `acknowledge` and `retries` have no effect on their frames.
     #[serde(skip_serializing_if = "Carried::is_ethernet")]
     pub carries: Carried,
+    /// Whether simulated radios get only the frames that may concern them; see
+    /// [`crate::RadioFilter`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub address_filter: bool,
     /// Addresses in the MAC headers of [`Carried::Lowpan`]; no effect on others.
     #[serde(skip_serializing_if = "MacAddresses::is_extended")]
     pub mac_addresses: MacAddresses,
@@ -89,6 +93,7 @@ impl Default for CsmaSpec {
             lifs: us(640),
             sifs: us(192),
             carries: Carried::Ethernet,
+            address_filter: false,
             mac_addresses: MacAddresses::Extended,
             path_loss: None,
             pair_losses: None,
@@ -152,6 +157,12 @@ impl CsmaSpec {
         }
         if !self.mac_addresses.is_extended() && self.carries != Carried::Lowpan {
             return Err("`mac_addresses` needs `carries: lowpan`; add that, or remove it".into());
+        }
+        if self.address_filter && !self.carries.is_simulated() {
+            return Err(
+                "`address_filter` needs `carries: openthread` or `zep`; add that, or remove it"
+                    .into(),
+            );
         }
         if self.path_loss.is_some() && self.pair_losses.is_some() {
             return Err(
@@ -243,6 +254,8 @@ mod tests {
         assert!(wrong(|spec| spec.cca = Span::ZERO).ends_with("write for example `cca: 128 us`"));
         let text = wrong(|spec| spec.mac_addresses = MacAddresses::Short);
         assert!(text.contains("needs `carries: lowpan`"), "{text}");
+        let text = wrong(|spec| spec.address_filter = true);
+        assert!(text.contains("needs `carries: openthread`"), "{text}");
         let text = wrong(|spec| spec.ack_wait = Span::from_ns(500_000));
         assert!(text.contains("`ack_wait` is 500 us") && text.contains("take 544 us"), "{text}");
     }

@@ -22,6 +22,10 @@ impl LinkPipe {
             Cause::Lost => self.record.totals.lost += 1,
             Cause::Overflow => self.record.totals.overflow += 1,
             Cause::WeakSignal => self.record.totals.weak_signal += 1,
+            Cause::NoAccess => {
+                self.record.totals.denied += 1;
+                self.record.totals.no_access += 1;
+            }
             _ => self.record.totals.denied += 1,
         }
     }
