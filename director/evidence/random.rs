@@ -41,6 +41,27 @@ pub fn names() -> Vec<&'static str> {
     std::iter::once("director").chain(carrier::available().iter().map(|m| m.name())).collect()
 }
 
+/// Protocols of peers.py that need no configuration of the network's properties.
+const PROTOCOLS: [&str; 5] = ["zenoh", "mqtt-qos0", "mqtt-qos1", "coap", "dds"];
+
+/// Writes the experiment files of `count` draws from number `first` to `folder`, for nodes: those of
+/// the director and its models, and those of other protocols.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn files(folder: &Path, first: u64, count: u64) -> Result<(), String> {
+    let models = ["director", "udp-request-response", "udp-arq", "multicast-fec"];
+    for number in first..first + count {
+        let draw = Draw::new(number);
+        println!("{}", write(folder, &draw, &models)?.display());
+        let peers = folder.join(format!("peers-{number}.yaml"));
+        std::fs::write(&peers, draw.peers(&PROTOCOLS))
+            .map_err(|why| format!("{}: {why}", peers.display()))?;
+        println!("{}", peers.display());
+    }
+    Ok(())
+}
+
 /// Writes the experiment file of a draw; returns its path.
 pub fn write(folder: &Path, draw: &Draw, models: &[&str]) -> Result<PathBuf, String> {
     let file = folder.join(format!("random-{}.yaml", draw.number));
