@@ -38,12 +38,11 @@ pub(crate) struct Model {
     pub assume_loss: Option<At<Ratio>>,
     /// Round-trip time that the director assumes before its first measurement. Default: 20 ms.
     pub assume_round_trip: Option<At<Span>>,
-    /// Whether the director only knows the size of packets. It then measures the network's rate,
-    /// losses and round-trip time, as a program outside of experiments does that configures nothing.
-    /// Default: false.
+    /// Whether the director starts without knowledge of the network and of the workload, except the
+    /// packet size. It then measures rate, loss and round-trip time. Default: false.
     pub assume_nothing: Option<At<bool>>,
     /// Time after which the director gives up a message and its answers. Range: above 0. Default:
-    /// none, so it repeats them until the end of the run.
+    /// none: it retransmits until the end of the run.
     pub lifetime: Option<At<Span>>,
     /// Models of external protocol stacks that `director` may also choose.
     pub outside: Option<At<OneOrMore<At<OutsideModel>>>>,

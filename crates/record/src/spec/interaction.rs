@@ -51,7 +51,7 @@ pub struct InteractionSpec {
     /// Initial round-trip time that the director assumes, in ns.
     #[serde(default)]
     pub assume_round_trip_ns: Option<u64>,
-    /// Whether the director only knows the MTU.
+    /// Whether the director starts without knowledge except the MTU.
     #[serde(default)]
     pub assume_nothing: bool,
     /// Time after which the director gives up a message, in ns.
