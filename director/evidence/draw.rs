@@ -5,6 +5,8 @@ use units::{Purpose, RandomStream};
 
 /// Length of a session, in s.
 pub const SECONDS: f64 = 240.0;
+/// Time in which the programs of peers.py connect, in s; the same as `SETTLE` there.
+const PEERS_SETTLE: f64 = 15.0;
 /// Maximum share of the slower direction that messages and answers need by the physical bound.
 const MOST_LOAD: f64 = 0.4;
 /// Headers of a packet (Ethernet and IPv4) and of a datagram (UDP), in bytes: of the packets of a
@@ -128,19 +130,82 @@ impl Draw {
         Self { number, members, distant, payload, every, mtu, phases, outages }
     }
 
-    /// The draw as an experiment file, which any version of the test bed can run. The axis `model`
-    /// has the director and each of its models.
+    /// The draw as an experiment file, for nodes as well. The axis `model` has the director and each
+    /// of its models.
     pub fn text(&self, models: &[&str]) -> String {
-        let number = self.number;
-        let near = self.members - self.distant.as_ref().map_or(0, |distant| distant.count);
-        let mut text = format!(
-            "# Draw {number} of director/evidence/draw.rs.\nexperiment: random-{number}\n\nnodes:\n  hub: {{}}\n  member: {{count: {near}}}\n"
+        let mut text = self.network("random", 0.0);
+        let _ = writeln!(text, "\nmodels:");
+        for model in models {
+            let way = if *model == "director" { model } else { &*format!("director/{model}") };
+            let _ = writeln!(
+                text,
+                "  {model}: {{down: {way}, up: {way}, every: {} ms, assume_nothing: true, lifetime: {} ms}}",
+                self.every,
+                self.every * crate::DEADLINE as f64
+            );
+        }
+        let _ = write!(
+            text,
+            "\nworkloads:\n  - interaction: {{name: update, source: hub, sinks: [{}], model: \"${{model}}\", payload: payload-{}}}\n\nmatrix:\n  model: [{}]\n\nseed: {}\nduration: {SECONDS} s\ndrain: 30 s\n",
+            self.groups(),
+            self.payload,
+            models.join(", "),
+            self.number
         );
-        let mut groups = "member";
+        text
+    }
+
+    /// The draw with the programs of peers.py, which connect through the first phase of the network
+    /// for `PEERS_SETTLE` seconds. The axis `protocol` has theirs.
+    pub fn peers(&self, protocols: &[&str]) -> String {
+        let mut text = self.network("peers", PEERS_SETTLE);
+        let every = self.every / 1e3;
+        let python = "../peers/bin/python, ../../director/evidence/peers.py";
+        let _ = writeln!(text, "\nworkloads:");
+        for group in self.groups().split(", ") {
+            let before = if group == "distant" { self.near() } else { 0 };
+            let _ = writeln!(
+                text,
+                "  - command: {{on: {group}, background: true, run: [{python}, member, \"${{protocol}}\"], env: {{PEERS_BEFORE: {before}}}}}"
+            );
+        }
+        let messages = (SECONDS / every).ceil();
+        let _ = writeln!(
+            text,
+            "  - command: {{name: hub, on: hub, run: [{python}, hub, \"${{protocol}}\", \"{}\", payload-{}, \"{messages}\"], env: {{PEERS_EVERY: {every}}}, metrics: {{cost: {{json: cost_ms, unit: ms}}, delivered: {{json: delivered}}}}}}",
+            self.members, self.payload
+        );
+        let duration = PEERS_SETTLE + (messages + crate::DEADLINE as f64) * every + 10.0;
+        let _ = write!(
+            text,
+            "\nmatrix:\n  protocol: [{}]\n\nseed: {}\nduration: {duration:.0} s\n",
+            protocols.join(", "),
+            self.number
+        );
+        text
+    }
+
+    /// Members with the ordinary link.
+    fn near(&self) -> u32 {
+        self.members - self.distant.as_ref().map_or(0, |distant| distant.count)
+    }
+
+    fn groups(&self) -> &'static str {
+        if self.distant.is_some() { "member, distant" } else { "member" }
+    }
+
+    /// Nodes and network of an experiment file whose name starts with `what`; the timetable begins
+    /// `later` seconds later.
+    fn network(&self, what: &str, later: f64) -> String {
+        let number = self.number;
+        let mut text = format!(
+            "# Draw {number} of director/evidence/draw.rs.\nexperiment: {what}-{number}\n\nnodes:\n  hub: {{}}\n  member: {{count: {}}}\n",
+            self.near()
+        );
         if let Some(distant) = &self.distant {
             let _ = writeln!(text, "  distant: {{count: {}}}", distant.count);
-            groups = "member, distant";
         }
+        let groups = self.groups();
         let _ = write!(
             text,
             "\nnetworks:\n  field:\n    attach: [hub, {groups}]\n    subnet: 10.0.0.0/24\n    mtu: {} B\n",
@@ -153,33 +218,18 @@ impl Draw {
             let _ = writeln!(text, "      {of}: {{up: {{{up}}}, down: {{{down}}}}}");
         }
         let _ = writeln!(text, "    timetable:");
-        self.timetable(&mut text);
-        let _ = writeln!(text, "\nmodels:");
-        for model in models {
-            let way = if *model == "director" { model } else { &*format!("director/{model}") };
-            let _ = writeln!(
-                text,
-                "  {model}: {{down: {way}, up: {way}, every: {} ms, assume_round_trip: 100 ms}}",
-                self.every
-            );
-        }
-        let _ = write!(
-            text,
-            "\nworkloads:\n  - interaction: {{name: update, source: hub, sinks: [{groups}], model: \"${{model}}\", payload: payload-{}}}\n\nmatrix:\n  model: [{}]\n\nseed: {number}\nduration: {SECONDS} s\ndrain: 30 s\n",
-            self.payload,
-            models.join(", ")
-        );
+        self.timetable(&mut text, later);
         text
     }
 
-    fn timetable(&self, text: &mut String) {
+    fn timetable(&self, text: &mut String, later: f64) {
         for (before, phase) in self.phases.iter().zip(&self.phases[1..]) {
             let _ = writeln!(text, "      # At {:.1} s:", phase.at);
             let (old, new) = (self.settings(before), self.settings(phase));
             for ((of, [up, down]), (_, before)) in new.into_iter().zip(old) {
                 for (way, set, before) in [("up", up, &before[0]), ("down", down, &before[1])] {
                     if set != *before {
-                        let at = phase.at;
+                        let at = phase.at + later;
                         let _ = writeln!(
                             text,
                             "      - {{at: {at:.1} s, links: {of}, way: {way}, set: {{{set}}}}}"
@@ -195,11 +245,12 @@ impl Draw {
             if same[0].multicast {
                 continue;
             }
-            let lasts = end - at;
+            let (at, lasts) = if at == 0.0 { (at, end + later) } else { (at + later, end - at) };
             let _ =
                 writeln!(text, "      - {{at: {at:.1} s, multicast: false, lasts: {lasts:.1} s}}");
         }
         for Outage { of, at, lasts } in &self.outages {
+            let at = at + later;
             let _ = writeln!(text, "      - {{at: {at:.1} s, down: {of}, lasts: {lasts:.1} s}}");
         }
     }

@@ -17,6 +17,10 @@
 //! Where the director loses time over them; with models (`director` is one), only these run:
 //!
 //!     cargo run --release -p bench --example adaptive -- regret [COUNT] [FIRST] [SEEDS] [MODEL,...]
+//!
+//! Only their experiment files, for nodes, also with the protocols of peers.py:
+//!
+//!     cargo run --release -p bench --example adaptive -- files [COUNT] [FIRST]
 
 mod draw;
 mod map;
@@ -56,7 +60,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    if file == "random" || file == "regret" {
+    if ["random", "regret", "files"].contains(&file.as_str()) {
         let mut number =
             |default| arguments.next().map_or(Ok(default), |text| text.parse().map_err(|_| text));
         let numbers = (|| Ok([number(20)?, number(1)?, number(2)?]))();
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
             let folder = Path::new("target/random");
             match file.as_str() {
                 "random" => random::run(folder, first, count, seeds as u32),
+                "files" => random::files(folder, first, count),
                 _ => regret::run(folder, [first, count, seeds], arguments.next().as_deref()),
             }
         });

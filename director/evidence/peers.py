@@ -6,7 +6,7 @@ two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS or NORM.
 
 The hub is 10.0.0.1. experiments/adaptive-peers.yaml and norm-beside.yaml run it in nodes.
 PEERS_EVERY and PEERS_DEADLINE in the environment set the seconds between two messages and
-until an answer is too late; peers_norm.py lists the settings of NORM.
+until an answer is too late, PEERS_BEFORE the number of members in groups before the member's; peers_norm.py lists the settings of NORM.
 """
 
 from __future__ import annotations
@@ -292,7 +292,9 @@ def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
 
 def member(protocol: str) -> None:
     """Runs a member of the protocol forever."""
-    own = int(os.environ["THINGBED_NODE"].rsplit("-", 1)[-1])
+    number = os.environ["THINGBED_NODE"].rsplit("-", 1)[-1]
+    # The node of a group of one has no number.
+    own = (int(number) if number.isdigit() else 1) + int(os.environ.get("PEERS_BEFORE", 0))
     serve = {
         "zenoh": lambda: zenoh_member(own),
         "mqtt-qos0": lambda: mqtt_member(own, 0),

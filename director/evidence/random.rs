@@ -41,6 +41,27 @@ pub fn names() -> Vec<&'static str> {
     std::iter::once("director").chain(carrier::available().iter().map(|m| m.name())).collect()
 }
 
+/// Protocols of peers.py that need no configuration of the network's properties.
+const PROTOCOLS: [&str; 5] = ["zenoh", "mqtt-qos0", "mqtt-qos1", "coap", "dds"];
+
+/// Writes the experiment files of `count` draws from number `first` to `folder`, for nodes: those of
+/// the director and its models, and those of other protocols.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn files(folder: &Path, first: u64, count: u64) -> Result<(), String> {
+    let models = ["director", "udp-request-response", "udp-arq", "multicast-fec"];
+    for number in first..first + count {
+        let draw = Draw::new(number);
+        println!("{}", write(folder, &draw, &models)?.display());
+        let peers = folder.join(format!("peers-{number}.yaml"));
+        std::fs::write(&peers, draw.peers(&PROTOCOLS))
+            .map_err(|why| format!("{}: {why}", peers.display()))?;
+        println!("{}", peers.display());
+    }
+    Ok(())
+}
+
 /// Writes the experiment file of a draw; returns its path.
 pub fn write(folder: &Path, draw: &Draw, models: &[&str]) -> Result<PathBuf, String> {
     let file = folder.join(format!("random-{}.yaml", draw.number));
@@ -180,4 +201,53 @@ fn distribution(rows: &[Row]) {
         share(|ratio| *ratio <= 0.9),
         share(|ratio| *ratio > 1.3)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::{self, Setup};
+    use director::Conditions;
+
+    /// The plan of the first cell of a file.
+    fn plan(file: &Path) -> experiment::Plan {
+        let experiment = Experiment::read(file).unwrap();
+        let cells = experiment.cells(&Only::all()).unwrap();
+        experiment.plan(&cells[0], 0, experiment.seed).unwrap()
+    }
+
+    #[test]
+    fn files_for_nodes_have_the_same_network_and_configure_nothing() {
+        let folder = std::env::temp_dir().join(format!("thingbed-draws-{}", std::process::id()));
+        files(&folder, 1, 30).unwrap();
+        let mut changes = 0;
+        for number in 1..=30 {
+            let own = plan(&folder.join(format!("random-{number}.yaml")));
+            let peers = plan(&folder.join(format!("peers-{number}.yaml")));
+            let (network, other) = (&own.networks[0], &peers.networks[0]);
+            assert_eq!(network.mtu, other.mtu);
+            assert_eq!(own.nodes.len(), peers.nodes.len());
+            for (node, other) in own.nodes.iter().zip(&peers.nodes) {
+                assert_eq!(node.links[0].up, other.links[0].up, "{number}: {}", node.name);
+                assert_eq!(node.links[0].down, other.links[0].down, "{number}: {}", node.name);
+            }
+            assert_eq!(network.timetable.len(), other.timetable.len());
+            for (change, later) in network.timetable.iter().zip(&other.timetable) {
+                changes += 1;
+                let settle = Span::from_s(15);
+                // A network without multicast at the start has none while programs connect.
+                let is_first = change.at == Span::ZERO;
+                assert_eq!(later.at, if is_first { Span::ZERO } else { change.at + settle });
+            }
+            let interaction = setup::interaction(&own).unwrap();
+            assert!(interaction.assume_nothing);
+            assert_eq!(interaction.lifetime, Some(interaction.every * crate::DEADLINE));
+            let setup = Setup::of(&own, Vec::new());
+            assert_eq!(setup.config.lifetime, interaction.lifetime);
+            let nothing = Conditions { mtu: setup.mtu as f64, ..Conditions::default() };
+            assert_eq!(setup.config.assumed, nothing);
+        }
+        assert!(changes > 30, "{changes}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

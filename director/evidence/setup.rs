@@ -98,7 +98,8 @@ impl Setup {
         };
         let names = std::iter::once(&interaction.source).chain(&interaction.sinks);
         let mtu = plan.networks[place].mtu.get();
-        let assumed = Conditions {
+        let mtu_only = Conditions { mtu: mtu as f64, ..Conditions::default() };
+        let known = Conditions {
             loss: interaction.assume_loss.map_or(0.0, units::Ratio::fraction),
             // Without an assumption the workload assumes 20 ms.
             rtt: interaction.assume_round_trip.unwrap_or(Span::from_ms(20)),
@@ -109,9 +110,11 @@ impl Setup {
             messages_s: 1e9 / interaction.every.max(Span::from_ns(1)).as_ns_f64(),
             ..Conditions::default()
         };
+        let assumed = if interaction.assume_nothing { mtu_only } else { known };
+        let config = Config { lifetime: interaction.lifetime, ..config(assumed, models) };
         Self {
             segment: segments.swap_remove(place),
-            config: config(assumed, models),
+            config,
             ends: names.map(|name| own(name).expect("a node on the network")).collect(),
             mtu: mtu as usize,
             every: interaction.every,

@@ -259,6 +259,12 @@ pub struct Interaction {
     /// The director's initial assumption of the round-trip time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assume_round_trip: Option<Span>,
+    /// Whether the director starts without knowledge except the packet size.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assume_nothing: bool,
+    /// Time after which the director gives up a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Span>,
     /// Models of other protocol stacks that the director may choose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<DirectorModel>,

@@ -69,6 +69,8 @@ fn spec(
         multicast_rate_bit_s: interaction.multicast_rate.bit_s(),
         assume_loss: interaction.assume_loss.map(|loss| loss.fraction()),
         assume_round_trip_ns: interaction.assume_round_trip.map(|trip| trip.as_ns()),
+        assume_nothing: interaction.assume_nothing,
+        lifetime_ns: interaction.lifetime.map(|lifetime| lifetime.as_ns()),
         outside: interaction.outside.clone(),
         broker: interaction.broker.as_ref().and_then(peer).map(|broker| broker.address),
         peers: match role {

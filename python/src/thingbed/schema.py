@@ -1179,6 +1179,9 @@ class Model(Part):
     """Pattern of answers from the sinks to the source. Values: pattern."""
     assume_loss: Share | None = None
     """Frame loss that the director assumes before its first measurement. Default: 0 %."""
+    assume_nothing: bool | Axis | None = None
+    """Whether the director starts without knowledge of the network and of the workload, except
+    the packet size. It then measures rate, loss and round-trip time. Default: false."""
     assume_round_trip: Time | None = None
     """Round-trip time that the director assumes before its first measurement. Default: 20 ms."""
     broker: Text | None = None
@@ -1193,6 +1196,9 @@ class Model(Part):
     """How long messages are sent. Range: above 0. Default: the experiment's."""
     every: Time | None = None
     """Interval between messages of the source. Range: above 0."""
+    lifetime: Time | None = None
+    """Time after which the director gives up a message and its answers. Range: above 0.
+    Default: none: it retransmits until the end of the run."""
     multicast_rate: Rate | None = None
     """Sending rate of PGM and of the director. Range: 8 kbit/s to 10 Gbit/s. Default: the rate
     of the network's shared channel, else of its slowest link, else 100 Mbit/s."""

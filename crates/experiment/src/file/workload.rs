@@ -38,6 +38,12 @@ pub(crate) struct Model {
     pub assume_loss: Option<At<Ratio>>,
     /// Round-trip time that the director assumes before its first measurement. Default: 20 ms.
     pub assume_round_trip: Option<At<Span>>,
+    /// Whether the director starts without knowledge of the network and of the workload, except the
+    /// packet size. It then measures rate, loss and round-trip time. Default: false.
+    pub assume_nothing: Option<At<bool>>,
+    /// Time after which the director gives up a message and its answers. Range: above 0. Default:
+    /// none: it retransmits until the end of the run.
+    pub lifetime: Option<At<Span>>,
     /// Models of external protocol stacks that `director` may also choose.
     pub outside: Option<At<OneOrMore<At<OutsideModel>>>>,
     /// Node of the director's MQTT broker, at port 1883. Best started by the node's `run`, with
@@ -58,6 +64,8 @@ impl Read for Model {
             multicast_rate: fields.optional("multicast_rate"),
             assume_loss: fields.optional("assume_loss"),
             assume_round_trip: fields.optional("assume_round_trip"),
+            assume_nothing: fields.optional("assume_nothing"),
+            lifetime: fields.optional("lifetime"),
             outside: fields.optional("outside"),
             broker: fields.optional("broker"),
         };

@@ -113,15 +113,35 @@ fn check_unused(model: &Model, down: InteractionPattern, sink: &mut Sink) {
     let rate = model.multicast_rate.as_ref().filter(|_| !is_rated).map(|at| at.place);
     let loss = model.assume_loss.as_ref().filter(|_| !is_director).map(|at| at.place);
     let round_trip = model.assume_round_trip.as_ref().filter(|_| !is_director).map(|at| at.place);
+    let nothing = model.assume_nothing.as_ref().filter(|_| !is_director).map(|at| at.place);
+    let lifetime = model.lifetime.as_ref().filter(|_| !is_director).map(|at| at.place);
     let keys = [
         ("multicast_rate", rate, "PGM and the director"),
         ("assume_loss", loss, "the director"),
         ("assume_round_trip", round_trip, "the director"),
+        ("assume_nothing", nothing, "the director"),
+        ("lifetime", lifetime, "the director"),
     ];
     for (key, place, users) in keys {
         let Some(place) = place else { continue };
         let problem = Problem::new(format!("`{key}` has no effect on `{down}`")).at(place);
         sink.add(problem.label(format!("only {users} can use it: remove it")));
+    }
+    if is_director && model.assume_nothing.as_ref().is_some_and(|at| at.value) {
+        let rate = model.multicast_rate.as_ref().map(|at| at.place);
+        // PGM always needs a rate.
+        let is_rate_used = outside(model).contains(&DirectorModel::PgmPublishSubscribe)
+            || down == InteractionPattern::Director(Some(DirectorModel::PgmPublishSubscribe));
+        let assumed = [
+            ("multicast_rate", rate.filter(|_| !is_rate_used)),
+            ("assume_loss", model.assume_loss.as_ref().map(|at| at.place)),
+            ("assume_round_trip", model.assume_round_trip.as_ref().map(|at| at.place)),
+        ];
+        for (key, place) in assumed {
+            let Some(place) = place else { continue };
+            let problem = Problem::new(format!("`{key}` contradicts `assume_nothing: true`"));
+            sink.add(problem.at(place).label("remove one of both"));
+        }
     }
 }
 
@@ -191,6 +211,8 @@ impl Context<'_, '_> {
             multicast_rate,
             assume_loss: model.assume_loss.as_ref().map(|at| at.value),
             assume_round_trip: model.assume_round_trip.as_ref().map(|at| at.value),
+            assume_nothing: model.assume_nothing.as_ref().is_some_and(|at| at.value),
+            lifetime: positive(&model.lifetime, "lifetime", sink),
             outside,
             broker,
             fan_out,

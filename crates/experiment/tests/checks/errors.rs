@@ -1040,6 +1040,42 @@ workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]
         "only the director can use it",
     ],
     [
+        "models: {m: {down: udp/request-response, up: udp/request-response, every: 1 s, lifetime: «5 s»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`lifetime` has no effect on `udp/request-response`",
+        "only the director can use it",
+    ],
+    [
+        "models: {m: {down: director, up: director, every: 1 s, lifetime: «0 s»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`lifetime` is 0",
+        "use more than 0",
+    ],
+    [
+        "models: {m: {down: director, up: director, every: 1 s, assume_nothing: true, multicast_rate: «1 Mbit/s»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`multicast_rate` contradicts `assume_nothing: true`",
+        "remove one of both",
+    ],
+    [
+        "models: {m: {down: director, up: director, every: 1 s, assume_nothing: true, assume_loss: «5 %»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`assume_loss` contradicts `assume_nothing: true`",
+        "remove one of both",
+    ],
+    [
+        "models: {m: {down: director/udp-arq, up: director/udp-arq, every: 1 s, assume_nothing: true, assume_round_trip: «5 ms»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`assume_round_trip` contradicts `assume_nothing: true`",
+        "remove one of both",
+    ],
+    [
+        "models: {m: {down: pgm/publish-subscribe, up: tcp/request-reply, every: 1 s, assume_nothing: «true»}}
+workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
+        "`assume_nothing` has no effect on `pgm/publish-subscribe`",
+        "only the director can use it",
+    ],
+    [
         "models: {m: {down: tcp/router-dealer, up: tcp/request-reply, every: 1 s, multicast_rate: «1 Mbit/s»}}
 workloads: [{interaction: {source: a, sinks: b, model: m, payload: Cargo.toml}}]",
         "`multicast_rate` has no effect on `tcp/router-dealer`",

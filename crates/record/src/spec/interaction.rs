@@ -51,6 +51,12 @@ pub struct InteractionSpec {
     /// Initial round-trip time that the director assumes, in ns.
     #[serde(default)]
     pub assume_round_trip_ns: Option<u64>,
+    /// Whether the director starts without knowledge except the MTU.
+    #[serde(default)]
+    pub assume_nothing: bool,
+    /// Time after which the director gives up a message, in ns.
+    #[serde(default)]
+    pub lifetime_ns: Option<u64>,
     /// Models of other stacks that the director may use.
     #[serde(default)]
     pub outside: Vec<DirectorModel>,

@@ -36,7 +36,7 @@ fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
     // Only an assumption to choose a model by; the payload itself is read elsewhere.
     let payload = std::fs::metadata(&spec.payload).map_or(1_000, |file| file.len());
-    config.assumed = Conditions {
+    let configured = Conditions {
         loss: spec.assume_loss.unwrap_or(0.0),
         rtt: spec.assume_round_trip_ns.map_or(ROUND_TRIP, Span::from_ns),
         rate_bit_s: spec.multicast_rate_bit_s as f64,
@@ -46,9 +46,13 @@ fn config(spec: &InteractionSpec) -> Result<Config, Error> {
         messages_s: 1e9 / spec.every_ns.max(1) as f64,
         ..Conditions::default()
     };
+    config.assumed = match spec.assume_nothing {
+        true => Conditions { mtu: configured.mtu, ..Conditions::default() },
+        false => configured,
+    };
     // Each sink must answer each message; the run decides how long to wait for that.
     config.targets.delivery_ratio = Some(0.999);
-    config.lifetime = None;
+    config.lifetime = spec.lifetime_ns.map(Span::from_ns);
     config.below = HEADER_BYTES[usize::from(spec.address.is_ipv6())];
     if let Some(group) = spec.group {
         config.group = (group, spec.port_down).into();
