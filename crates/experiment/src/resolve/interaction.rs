@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::checks::positive;
 use crate::resolve::payload;
+use crate::source::Place;
 use record::{DirectorModel, InteractionPattern};
 use units::{Rate, Span};
 
@@ -104,6 +105,18 @@ fn fan_out(
         changes.push(FanOut { at: at.value, to: to.value });
     }
     Some(changes)
+}
+
+/// Checks that the results hold all messages.
+fn check_rows(interaction: &plan::Interaction, place: Place, sink: &mut Sink) -> Option<()> {
+    let rows = interaction.replies();
+    if rows <= MAX_ROWS {
+        return Some(());
+    }
+    let text = format!("{rows} messages, with one row in the results each");
+    let label = format!("use at most {MAX_ROWS}: a lower rate, a shorter time, or fewer sinks");
+    sink.add(Problem::new(text).at(place).label(label));
+    None
 }
 
 /// Reports keys of a model that its pattern ignores.
@@ -218,16 +231,7 @@ impl Context<'_, '_> {
             fan_out,
             network,
         };
-        if interaction.replies() > MAX_ROWS {
-            let text =
-                format!("{} messages, with one row in the results each", interaction.replies());
-            let label = format!(
-                "use at most {MAX_ROWS}: a lower rate, a shorter time, or fewer \
-                                 sinks"
-            );
-            sink.add(Problem::new(text).at(typed.place).label(label));
-            return None;
-        }
+        check_rows(&interaction, typed.place, sink)?;
         Some((interaction, lasts))
     }
 

@@ -215,7 +215,7 @@ impl Arq {
             let due = self.due.first().map(|(due, _)| *due);
             wake = wake.into_iter().chain(due).min();
         } else if !self.replaced {
-            // What is not due yet saves a datagram of its own.
+            // What is not due yet saves a separate datagram.
             let mut messages = Vec::new();
             self.take_complete(&mut messages, messages_in(bundle.room()), now);
             if !messages.is_empty() {

@@ -1,6 +1,6 @@
 //! Messages of a member that are on its disk.
 
-use super::publisher::Command;
+use super::member_command::Command;
 use crate::session::SessionError;
 use crate::uplink::{Outcome, StoredMessage};
 use tokio::sync::{mpsc, oneshot};

@@ -2,8 +2,9 @@
 
 use super::batch::{Arrival, Batch, Outbox};
 use super::durable::DurableMessage;
+use super::member_command::{Command, Outgoing, Reply};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
-use super::publisher::{Command, Outgoing, Publisher, Reply};
+use super::publisher::Publisher;
 use super::request::{Answering, Request};
 use super::resolver::{Resolve, Resolver};
 use super::saver::{Folder, Saver};

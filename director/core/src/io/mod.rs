@@ -11,6 +11,7 @@ mod hub;
 mod inbox;
 mod log;
 mod member;
+mod member_command;
 mod membership;
 pub mod outside;
 mod path;

@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::durable::DurableMessage;
-use super::publisher::{Command, Reply};
+use super::member_command::{Command, Reply};
 use super::storage::{Restored, Storage};
 use crate::Instant;
 use crate::session::Member;

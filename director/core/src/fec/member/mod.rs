@@ -2,7 +2,6 @@
 
 mod sending;
 
-use self::sending::Taken;
 use super::answer::Answer;
 use super::code::{Decoder, Refused, symbol_size};
 use super::frame::{Frame, Request, widen};
@@ -26,6 +25,13 @@ const MAX_COMPLETE: usize = 1_024;
 const AT_ONCE: Span = Span::from_us(1);
 /// Value of [`Request::symbols`] that requests the whole answer.
 const ALL: u8 = 255;
+
+/// A frame to send, and whether it may share a datagram with others.
+#[derive(Debug)]
+struct Taken {
+    bytes: Vec<u8>,
+    joins: bool,
+}
 
 /// An incomplete message.
 #[derive(Debug)]

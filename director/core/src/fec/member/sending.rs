@@ -1,6 +1,6 @@
 //! What a member sends, and when.
 
-use super::{Due, FecMember};
+use super::{Due, FecMember, Taken};
 use crate::Instant;
 use crate::bundle::{Bundle, LENGTH};
 use crate::fec::answer::Answer;
@@ -13,13 +13,6 @@ use crate::switch::MessageId;
 
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
-
-/// A frame to send, and whether it may share a datagram with others.
-#[derive(Debug)]
-pub(super) struct Taken {
-    bytes: Vec<u8>,
-    joins: bool,
-}
 
 impl FecMember {
     /// Sets whether the hub reads bundles.
