@@ -7,10 +7,16 @@ use crate::{Instant, Span};
 /// congested network; here sending is paced, and a timeout first sends one chunk. A test holds the
 /// number of frames to 1.25 times the bound at 30 % loss.
 const SPREAD: f64 = 3.0;
-/// Maximum number of times that a timeout is doubled.
+/// Maximum number of times that a timeout is doubled: random losses in a row are no reason for more.
 pub(super) const MAX_DOUBLED: u32 = 5;
-/// Maximum timeout that doubling leads to (RFC 6298, 2.5).
-const MAX_TIMEOUT: Span = Span::from_s(60);
+/// Timeouts in a row, of whichever messages, from which the path counts as silent.
+const SILENT: u32 = 4;
+/// Minimum timeout then, which doubles with each further one: the path may have become slower by
+/// orders of magnitude (a device leaves its wireless LAN). TCP in Linux never has less.
+const MIN_SILENT: Span = Span::from_ms(200);
+/// Maximum of it. RFC 6298, 2.5, has 60 s, of which a path that is back after an outage would lose
+/// most.
+const MAX_SILENT: Span = Span::from_s(10);
 
 /// The times until responses.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +45,11 @@ impl Responses {
         }
     }
 
+    /// Whether nothing comes back: one message at a time is to find out when something does.
+    pub fn is_silent(&self) -> bool {
+        self.late >= SILENT
+    }
+
     /// Acknowledgement timeout after `tries` timeouts.
     pub fn timeout(&self, tries: u32) -> Span {
         let first = match self.mean {
@@ -48,12 +59,17 @@ impl Responses {
         };
         // The first timeouts may be random losses: double only from the second on.
         let doubled = first * (1 << tries.max(self.late).saturating_sub(1).min(MAX_DOUBLED));
-        doubled.min(MAX_TIMEOUT.max(first))
+        let least = match self.late.checked_sub(SILENT) {
+            Some(more) => (MIN_SILENT * (1 << more.min(MAX_DOUBLED + 1))).min(MAX_SILENT),
+            None => Span::ZERO,
+        };
+        doubled.max(least)
     }
 
-    /// Records the time until a response (RFC 6298, 2).
-    pub fn record(&mut self, time: Span) {
+    /// Records the time until a response (RFC 6298, 2). Returns whether the path was silent.
+    pub fn record(&mut self, time: Span) -> bool {
         let seen = time.as_ns_f64();
+        let silent = self.is_silent();
         self.late = 0;
         self.mean = Some(match self.mean {
             Some((mean, variation)) => {
@@ -62,6 +78,7 @@ impl Responses {
             }
             None => (seen, seen / 2.0),
         });
+        silent
     }
 }
 
@@ -81,8 +98,15 @@ mod tests {
         assert_eq!(responses.timeout(0), Span::from_ms(800), "of a new message");
         responses.record(Span::from_ms(700));
         assert_eq!(responses.timeout(0), Span::from_ms(700 + 3 * 350));
+        let slow = responses.timeout(0);
         (0..40).for_each(|n| responses.late(at(1_000 + n), at(1_000 + n)));
-        assert_eq!(responses.timeout(0), Span::from_ms(1_750 << MAX_DOUBLED));
-        assert!(Responses::new(Span::from_s(40)).timeout(9) == MAX_TIMEOUT);
+        assert_eq!(responses.timeout(0), slow * (1 << MAX_DOUBLED));
+        assert!(responses.is_silent() && responses.record(Span::from_ms(1)));
+        assert!(!responses.is_silent());
+        let mut fast = Responses::new(Span::from_ms(4));
+        (0..4).for_each(|n| fast.late(at(n), at(n)));
+        assert_eq!(fast.timeout(0), MIN_SILENT);
+        (0..40).for_each(|n| fast.late(at(n), at(n)));
+        assert_eq!(fast.timeout(0), MAX_SILENT);
     }
 }

@@ -2,36 +2,62 @@
 
 use crate::config;
 use crate::network::{MS, Network, SECOND, World};
-use director::{ModelId, PerformanceMap};
+use director::{ModelId, PerformanceMap, Span};
 
-/// 18 of 34 kbit/s, and no rate configured. Messages of members used to be repeated before their
-/// replies could arrive, so that the channel was full and replies came later still: 12.7 s and 345 kB.
-#[test]
-fn messages_of_members_are_not_repeated_while_their_replies_are_on_their_way() {
-    let channel = Network {
-        down_bit_s: 34e3,
-        up_bit_s: 34e3,
-        delay: MS,
-        mtu: 400,
-        shared: true,
-        loss: 0.02,
-        ..Network::default()
-    };
+/// 34 kbit/s for all, where packets of 400 bytes pass.
+const CHANNEL: Network = Network {
+    down_bit_s: 34e3,
+    up_bit_s: 34e3,
+    delay: MS,
+    jitter: 0,
+    loss: 0.02,
+    queue: 64e3,
+    mtu: 400,
+    multicast: true,
+    cross: 0.0,
+    shared: true,
+};
+
+/// Members publish from 20 s on, with 18 kbit/s; no rate is configured. The network is another one
+/// until 15 s, when members have published already.
+/// Returns the mean time until the hub has a message, and all bytes.
+fn publish(before: Network, seed: u64) -> (Span, u64) {
     let mut config = config(&[ModelId::UdpArq, ModelId::MulticastFec]);
     config.assumed.mtu = 400.0;
+    let mut world = World::new(&config, PerformanceMap::shipped(), 6, before, seed);
+    (0..6).for_each(|member| world.publishes(member, 10 * SECOND, 500 * MS, 6, 100));
+    world.network_at(15 * SECOND, CHANNEL);
+    for member in 0..3 {
+        let first = 20 * SECOND + u64::from(member) * 600 * MS;
+        world.publishes(member, first, 2 * SECOND, 30, 100);
+    }
+    (3..5).for_each(|member| world.publishes(member, 20 * SECOND, SECOND, 60, 717));
+    world.run(100 * SECOND);
+    let took: Vec<u64> = world.published.iter().filter_map(|(_, took)| *took).collect();
+    let mean = Span::from_ns(took.iter().sum::<u64>() / took.len() as u64);
+    eprintln!("seed {seed}: {} ms, {} bytes", mean.as_ms(), world.bytes);
+    assert_eq!((took.len(), world.published.len(), world.duplicates), (246, 246, 0));
+    (mean, world.bytes)
+}
+
+/// Messages of members used to be repeated before their replies could arrive, so that the channel was
+/// full and replies came later still: 12.7 s and 345 kB in place of 0.4 s and 180 kB.
+#[test]
+fn messages_of_members_are_not_repeated_while_their_replies_are_on_their_way() {
     for seed in 1..6 {
-        let mut world = World::new(&config, PerformanceMap::shipped(), 6, channel, seed);
-        for member in 0..3 {
-            let first = 20 * SECOND + u64::from(member) * 600 * MS;
-            world.publishes(member, first, 2 * SECOND, 30, 100);
-        }
-        (3..5).for_each(|member| world.publishes(member, 20 * SECOND, SECOND, 60, 717));
-        world.run(100 * SECOND);
-        let took: Vec<u64> = world.published.iter().filter_map(|(_, took)| *took).collect();
-        let mean = took.iter().sum::<u64>() / took.len() as u64;
-        eprintln!("seed {seed}: {} ms, {} bytes", mean / MS, world.bytes);
-        assert_eq!((took.len(), world.published.len(), world.duplicates), (210, 210, 0));
-        assert!(mean < 1_000 * MS, "{mean}");
-        assert!(world.bytes < 220_000, "{}", world.bytes);
+        let (mean, bytes) = publish(CHANNEL, seed);
+        assert!(mean < Span::from_s(1) && bytes < 250_000);
+    }
+}
+
+/// Timeouts of the fast network were doubled five times at most, and stayed shorter than the slow
+/// one's round trip: 86 of 246 messages arrived, and 3.4 MB were sent.
+#[test]
+fn a_path_that_becomes_ten_thousand_times_slower_is_not_flooded() {
+    let fast = Network { mtu: 1_500, ..crate::rate(1e9) };
+    let fast = Network { delay: MS / 10, ..fast };
+    for seed in 1..6 {
+        let ((_, slow), (mean, bytes)) = (publish(CHANNEL, seed), publish(fast, seed));
+        assert!(mean < Span::from_s(5) && 2 * bytes < 3 * slow);
     }
 }

@@ -112,6 +112,14 @@ impl ArqSender {
             report.train.into_iter().for_each(|train| capacity.train(train, now));
             self.pace.set_rate(capacity.pace());
         }
-        report.response.into_iter().for_each(|time| self.responses.record(time));
+        if report.response.is_some_and(|time| self.responses.record(time)) {
+            // The path carries again: the others need not wait for their doubled timeouts.
+            let soon = now + self.responses.timeout(0);
+            let doubled = self.sending.values_mut().filter(|sending| sending.tries > 1);
+            for ask_at in doubled.filter_map(|sending| sending.ask_at.as_mut()) {
+                *ask_at = soon.min(*ask_at);
+            }
+            self.quiet_until = self.quiet_until.min(soon);
+        }
     }
 }

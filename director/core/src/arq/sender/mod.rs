@@ -280,9 +280,13 @@ impl ArqSender {
     /// On a timeout, sends the last missing chunk, then more with each further timeout: loss bursts
     /// end after a number of frames, not after a time.
     fn time_out(&mut self, now: Instant) {
-        let mut bundle = None;
+        let (mut bundle, mut probed) = (None, false);
         for (message, sending) in &mut self.sending {
             if sending.ask_at.is_some_and(|at| at <= now) {
+                if core::mem::replace(&mut probed, self.responses.is_silent()) {
+                    sending.ask_at = Some(now + self.responses.timeout(sending.tries));
+                    continue;
+                }
                 // The timeout of the next attempt begins when its last chunk is sent.
                 sending.ask_at = None;
                 sending.tries += 1;
