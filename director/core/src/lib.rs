@@ -54,6 +54,7 @@ mod policy;
 mod properties;
 mod rng;
 pub mod session;
+mod silence;
 mod switch;
 mod targets;
 pub mod topic;

@@ -1,6 +1,7 @@
 //! How long a sender waits for an acknowledgement.
 
 use crate::pace::TICK;
+use crate::silence;
 use crate::{Instant, Span};
 
 /// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
@@ -9,15 +10,6 @@ use crate::{Instant, Span};
 const SPREAD: f64 = 3.0;
 /// Maximum number of times that a timeout is doubled: random losses in a row are no reason for more.
 pub(super) const MAX_DOUBLED: u32 = 5;
-/// Timeouts in a row, of whichever messages, from which the path counts as silent.
-const SILENT: u32 = 4;
-/// Minimum timeout then, which doubles with each further one: the path may have become slower by
-/// orders of magnitude (a device leaves its wireless LAN). TCP in Linux never has less.
-const MIN_SILENT: Span = Span::from_ms(200);
-/// Maximum of it. RFC 6298, 2.5, has 60 s, of which a path that is back after an outage would lose
-/// most.
-const MAX_SILENT: Span = Span::from_s(10);
-
 /// The times until responses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Responses {
@@ -47,7 +39,7 @@ impl Responses {
 
     /// Whether nothing comes back: one message at a time is to find out when something does.
     pub fn is_silent(&self) -> bool {
-        self.late >= SILENT
+        silence::is_silent(self.late)
     }
 
     /// Acknowledgement timeout after `tries` timeouts.
@@ -59,11 +51,7 @@ impl Responses {
         };
         // The first timeouts may be random losses: double only from the second on.
         let doubled = first * (1 << tries.max(self.late).saturating_sub(1).min(MAX_DOUBLED));
-        let least = match self.late.checked_sub(SILENT) {
-            Some(more) => (MIN_SILENT * (1 << more.min(MAX_DOUBLED + 1))).min(MAX_SILENT),
-            None => Span::ZERO,
-        };
-        doubled.max(least)
+        doubled.max(silence::least_timeout(self.late))
     }
 
     /// Records the time until a response (RFC 6298, 2). Returns whether the path was silent.
@@ -105,8 +93,8 @@ mod tests {
         assert!(!responses.is_silent());
         let mut fast = Responses::new(Span::from_ms(4));
         (0..4).for_each(|n| fast.late(at(n), at(n)));
-        assert_eq!(fast.timeout(0), MIN_SILENT);
+        assert_eq!(fast.timeout(0), Span::from_ms(200));
         (0..40).for_each(|n| fast.late(at(n), at(n)));
-        assert_eq!(fast.timeout(0), MAX_SILENT);
+        assert_eq!(fast.timeout(0), Span::from_s(10));
     }
 }

@@ -6,6 +6,7 @@ use super::plan::{FecSettings, HANDLING, ResponseKind, slot_index};
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::silence;
 use crate::switch::MessageId;
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
@@ -335,10 +336,14 @@ impl Sending {
             + settings.patience
             + copies
             + Span::from_ns_f64(asked);
+        let silent = self.no_response();
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.
-                awaited.due = answered + settings.round_trip * u64::from(unanswered.min(20));
+                let backoff = settings.round_trip * u64::from(unanswered.min(20));
+                // If others have responded, it is the member's loss.
+                let silent = if silent { awaited.unanswered } else { 0 };
+                awaited.due = answered + backoff.max(silence::least_timeout(silent));
             }
         }
         // Request from some members at a time, to limit the channel time of requests.

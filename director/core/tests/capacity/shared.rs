@@ -61,3 +61,33 @@ fn a_path_that_becomes_ten_thousand_times_slower_is_not_flooded() {
         assert!(mean < Span::from_s(5) && 2 * bytes < 3 * slow);
     }
 }
+
+/// The hub sends messages and gets answers over 50 kbit/s, after a few over `before`. Returns their mean
+/// cost in ms, the share of answers, and all bytes.
+fn collect(model: ModelId, before: Network) -> (f64, f64, u64) {
+    let slow = Network { mtu: 500, delay: 20 * MS, ..crate::rate(50e3) };
+    let mut config = config(&[model]);
+    config.assumed.mtu = 500.0;
+    let mut world = World::new(&config, PerformanceMap::shipped(), 2, before, 1);
+    world.network_at(15 * SECOND, slow);
+    world.sends(5 * SECOND, SECOND, 3, 1_010);
+    world.sends(16 * SECOND, 2 * SECOND, 15, 1_010);
+    world.run(90 * SECOND);
+    let (cost, share) = world.cost(30 * SECOND);
+    eprintln!("{model:?}: {cost} ms, {share}, {} bytes", world.bytes);
+    (cost, share, world.bytes)
+}
+
+/// `multicast-fec` requested answers every 2 ms, the round trip of the fast network, so that they
+/// waited behind requests: 6.1 s for a message, and 477 kB.
+#[test]
+fn answers_are_not_requested_while_they_are_on_their_way() {
+    let slow = Network { mtu: 500, delay: 20 * MS, ..crate::rate(50e3) };
+    let fast = Network { mtu: 1_500, delay: MS / 10, ..crate::rate(1e9) };
+    for model in [ModelId::MulticastFec, ModelId::UdpArq] {
+        let (least, _, few) = collect(model, slow);
+        let (cost, share, bytes) = collect(model, fast);
+        assert_eq!(share, 1.0);
+        assert!(cost < 1.5 * least && bytes < 2 * few, "{cost} {least}, {bytes} {few}");
+    }
+}
