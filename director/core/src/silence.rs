@@ -11,12 +11,12 @@ const MIN_SILENT: Span = Span::from_ms(200);
 /// most.
 const MAX_SILENT: Span = Span::from_s(10);
 
-/// Whether nothing comes back, after so many timeouts in a row.
+/// Whether nothing comes back, after this number of timeouts in a row.
 pub fn is_silent(timeouts: u32) -> bool {
     timeouts >= SILENT
 }
 
-/// Minimum timeout after so many in a row.
+/// Minimum timeout after this number in a row.
 pub fn least_timeout(timeouts: u32) -> Span {
     match timeouts.checked_sub(SILENT) {
         Some(more) => (MIN_SILENT * (1 << more.min(10))).min(MAX_SILENT),
