@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 const HELLO_EVERY: Span = Span::from_ms(500);
 /// Minimum interval of hellos that datagrams of anyone can cause.
 const PROMPTED_EVERY: Span = Span::from_ms(250);
-/// The same for a member that is in a session.
+/// The same for a member that is in a session, and for datagrams that are no part of a handshake.
 const JOINED_EVERY: Span = Span::from_s(2);
 /// After this many hellos a new handshake starts: the hub may have forgotten the previous one.
 const HELLOS: u32 = 6;
@@ -106,7 +106,18 @@ impl Handshakes {
 
     /// Sends the next hello early: a datagram of the hub, or of anyone, gives reason.
     pub fn prompt(&mut self, now: Instant) {
-        let earliest = self.said_at.map_or(now, |at| at + PROMPTED_EVERY);
+        self.hello_within(PROMPTED_EVERY, now);
+    }
+
+    /// Something else than a handshake arrives at a member that is not in a session: a hub sends, to
+    /// its former start or to others, so hellos are lost by chance and not for lack of a path.
+    pub fn heard(&mut self, now: Instant) {
+        self.hello_within(JOINED_EVERY, now);
+    }
+
+    /// Says hello this time after the last one, or now if it has passed.
+    fn hello_within(&mut self, time: Span, now: Instant) {
+        let earliest = self.said_at.map_or(now, |at| at + time);
         self.hello_at = self.hello_at.min(earliest.max(now));
     }
 
@@ -166,6 +177,9 @@ impl Handshakes {
             let said_at = self.said_at.filter(|_| self.hellos == 1);
             self.round_trip = said_at.map(|at| now - at);
             self.complete = Some(Link::new(root, welcome));
+            // The invitation after it may be lost, and the next hello be many seconds away.
+            let since = self.said_at.map_or(Span::ZERO, |at| now - at);
+            self.hello_at = self.hello_at.min(now + since.max(HELLO_EVERY));
         }
     }
 }

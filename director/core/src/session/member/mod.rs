@@ -180,6 +180,9 @@ impl Member {
             self.invitation(datagram, now);
             return;
         }
+        if self.joined.is_none() {
+            self.handshakes.heard(now);
+        }
         if let Some(frame) = Lane::frame(datagram) {
             if self.uplink.receive(frame, now) {
                 self.reports.record_arrival();
