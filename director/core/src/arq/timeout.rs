@@ -1,7 +1,7 @@
 //! How long a sender waits for an acknowledgement.
 
 use crate::pace::TICK;
-use crate::silence;
+use crate::silence::Silence;
 use crate::{Instant, Span};
 
 /// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
@@ -18,28 +18,29 @@ pub(super) struct Responses {
     /// Their smoothed time and its variation in ns (RFC 6298).
     mean: Option<(f64, f64)>,
     /// Timeouts in a row since the last response, and the time of the last one.
-    late: u32,
+    silence: Silence,
     late_at: Instant,
 }
 
 impl Responses {
     /// None yet; until then the timeout is `initial`.
     pub fn new(initial: Span) -> Self {
-        Self { initial, mean: None, late: 0, late_at: Instant::START }
+        Self { initial, mean: None, silence: Silence::new(), late_at: Instant::START }
     }
 
     /// What was sent at `sent_at` has no response in time. Later timeouts are longer until there is one,
     /// also those of other messages (RFC 6298, 5.5 to 5.7): otherwise each message would be repeated
     /// before its response can arrive, and no response would say how long that takes.
     pub fn late(&mut self, sent_at: Instant, now: Instant) {
-        if self.late == 0 || sent_at >= self.late_at {
-            (self.late, self.late_at) = (self.late + 1, now);
+        if self.silence.is_none() || sent_at >= self.late_at {
+            self.silence.timeout();
+            self.late_at = now;
         }
     }
 
     /// Whether nothing comes back: one message at a time is to find out when something does.
     pub fn is_silent(&self) -> bool {
-        silence::is_silent(self.late)
+        self.silence.is_silent()
     }
 
     /// Acknowledgement timeout after `tries` timeouts.
@@ -50,15 +51,15 @@ impl Responses {
             None => self.initial,
         };
         // The first timeouts may be random losses: double only from the second on.
-        let doubled = first * (1 << tries.max(self.late).saturating_sub(1).min(MAX_DOUBLED));
-        doubled.max(silence::least_timeout(self.late))
+        let tries = tries.max(self.silence.unexplained());
+        let doubled = first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED));
+        doubled.max(self.silence.least_timeout())
     }
 
     /// Records the time until a response (RFC 6298, 2). Returns whether the path was silent.
     pub fn record(&mut self, time: Span) -> bool {
         let seen = time.as_ns_f64();
-        let silent = self.is_silent();
-        self.late = 0;
+        let silent = self.silence.response();
         self.mean = Some(match self.mean {
             Some((mean, variation)) => {
                 let off = (mean - seen).abs();
