@@ -53,11 +53,12 @@ impl Silence {
         self.timeouts = self.timeouts.saturating_add(1);
     }
 
-    /// A response. Returns whether the path was silent.
-    pub fn response(&mut self) -> bool {
+    /// A response to an attempt, after `before` others of the same message. Returns whether the path
+    /// was silent.
+    pub fn response(&mut self, before: u32) -> bool {
         let silent_from = silent_from(self.share());
-        // An outage or a queue says little of losses.
-        let attempts = f64::from(self.timeouts.min(silent_from) + 1);
+        // Attempts after it were no losses, only late; and an outage says little of losses.
+        let attempts = f64::from(before.min(self.timeouts).min(silent_from) + 1);
         self.attempts += WEIGHT * (attempts - self.attempts);
         core::mem::take(&mut self.timeouts) >= silent_from
     }
@@ -74,17 +75,18 @@ impl Silence {
 
     /// Whether nothing comes back.
     pub fn is_silent(&self) -> bool {
-        self.unexplained() >= SILENT
+        self.unexplained(0) >= SILENT
     }
 
-    /// The timeouts in a row, less those that losses explain and a path without losses does not.
-    pub fn unexplained(&self) -> u32 {
-        self.timeouts.saturating_sub(silent_from(self.share()) - SILENT)
+    /// The timeouts in a row, or those of a message if they are more, less those that losses explain
+    /// and a path without losses does not.
+    pub fn unexplained(&self, tries: u32) -> u32 {
+        tries.max(self.timeouts).saturating_sub(silent_from(self.share()) - SILENT)
     }
 
     /// Minimum timeout.
     pub fn least_timeout(&self) -> Span {
-        least_timeout(self.unexplained())
+        least_timeout(self.unexplained(0))
     }
 }
 
@@ -106,12 +108,17 @@ mod tests {
         let mut silence = Silence::new();
         let after = |silence: &mut Silence, timeouts: u32| {
             (0..timeouts).for_each(|_| silence.timeout());
-            silence.response()
+            silence.response(timeouts)
         };
         assert!(after(&mut silence, 4));
         (0..60).for_each(|_| _ = after(&mut silence, 5));
         assert!(!after(&mut silence, 5), "losses: one of six attempts has a response");
         (0..60).for_each(|_| _ = after(&mut silence, 0));
         assert!(!after(&mut silence, 3) && after(&mut silence, 7));
+        (0..60).for_each(|_| _ = after(&mut silence, 0));
+        (0..60).for_each(|_| {
+            (0..5).for_each(|_| silence.timeout());
+            assert!(silence.response(0), "the first attempt is late");
+        });
     }
 }

@@ -20,7 +20,7 @@ pub use frame::{
 };
 pub use receiver::{ArqReceiver, Receipt, Received};
 pub use sender::ArqSender;
-pub use settings::{AckReport, ArqSettings, Outcome, Refused, Request};
+pub use settings::{AckReport, ArqSettings, Outcome, Refused, Request, Response};
 
 #[cfg(test)]
 mod tests {
@@ -192,7 +192,10 @@ mod tests {
             report
         };
         let once = report(&mut sender, 300);
-        assert_eq!((once.round_trip, once.response), (None, Some(Span::from_ms(300))));
+        assert_eq!(
+            (once.round_trip, once.response),
+            (None, Some(Response { time: Span::from_ms(300), before: 0 }))
+        );
         // Sent again meanwhile: which of both was answered is unknown.
         let twice = report(&mut sender, 2_000);
         assert_eq!((twice.round_trip, twice.response), (None, None));
@@ -217,7 +220,10 @@ mod tests {
         let at = asked_at[1] + Span::from_ms(900);
         let messages = vec![Complete { message: 1, echo }];
         let report = sender.handle_ack(&Datagram::Complete(messages).encode(), at).unwrap();
-        assert_eq!((report.round_trip, report.response), (None, Some(Span::from_ms(900))));
+        assert_eq!(
+            (report.round_trip, report.response),
+            (None, Some(Response { time: Span::from_ms(900), before: 1 }))
+        );
     }
 
     /// The RTT is longer than assumed: each message is retransmitted before its answer can

@@ -1,7 +1,7 @@
 //! A message on its way, and what has been delivered.
 
 use super::frame::HEADER;
-use super::settings::AckReport;
+use super::settings::{AckReport, Response};
 use crate::bundle::LENGTH;
 use crate::capacity::Train;
 #[cfg(not(feature = "std"))]
@@ -101,10 +101,10 @@ impl Sending {
 
     /// Time until a reply, with the time for which the receiver held the message: a reply that does
     /// not name its attempt gives none if there were several (Karn and Partridge).
-    pub fn response(&self, echo: u8, now: Instant) -> Option<Span> {
-        let only = self.asked.first().filter(|_| self.asked.len() == 1);
-        let only = only.map(|attempt| now - attempt.asked_at);
-        self.round_trip(echo, now).or(only)
+    pub fn response(&self, echo: u8, now: Instant) -> Option<Response> {
+        let only = (self.asked.len() == 1).then_some(0);
+        let echo = self.asked.get(usize::from(echo)).map(|_| echo).or(only)?;
+        Some(Response { time: self.round_trip(echo, now)?, before: u32::from(echo) })
     }
 
     /// The data of a chunk.

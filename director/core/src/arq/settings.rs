@@ -69,6 +69,15 @@ pub enum Refused {
     Small(usize),
 }
 
+/// A reply to an attempt to send a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Response {
+    /// Time from the attempt to the reply.
+    pub time: Span,
+    /// Number of attempts before it, which were lost or are late.
+    pub before: u32,
+}
+
 /// What the sender learns from an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AckReport {
@@ -79,7 +88,7 @@ pub struct AckReport {
     /// Round-trip time of the path, if known.
     pub round_trip: Option<Span>,
     /// The same with the time for which the receiver held the message, if known.
-    pub response: Option<Span>,
+    pub response: Option<Response>,
     /// The train that it acknowledges, if known.
     pub train: Option<Train>,
 }
@@ -89,7 +98,9 @@ impl AckReport {
     /// for the message with the shortest round trip, and the last train includes the others.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        let least = |own: Option<Span>, other| own.into_iter().chain(other).min();
+        fn least<T: Ord>(own: Option<T>, other: Option<T>) -> Option<T> {
+            own.into_iter().chain(other).min()
+        }
         Self {
             received: self.received + other.received,
             lost: self.lost + other.lost,

@@ -1,5 +1,6 @@
 //! How long a sender waits for an acknowledgement.
 
+use super::settings::Response;
 use crate::pace::TICK;
 use crate::silence::Silence;
 use crate::{Instant, Span};
@@ -43,6 +44,11 @@ impl Responses {
         self.silence.is_silent()
     }
 
+    /// Whether there are more timeouts in a row than losses explain.
+    pub fn are_unexplained(&self) -> bool {
+        self.silence.unexplained(0) > 0
+    }
+
     /// Acknowledgement timeout after `tries` timeouts.
     pub fn timeout(&self, tries: u32) -> Span {
         let first = match self.mean {
@@ -51,15 +57,15 @@ impl Responses {
             None => self.initial,
         };
         // The first timeouts may be random losses: double only from the second on.
-        let tries = tries.max(self.silence.unexplained());
+        let tries = self.silence.unexplained(tries);
         let doubled = first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED));
         doubled.max(self.silence.least_timeout())
     }
 
     /// Records the time until a response (RFC 6298, 2). Returns whether the path was silent.
-    pub fn record(&mut self, time: Span) -> bool {
-        let seen = time.as_ns_f64();
-        let silent = self.silence.response();
+    pub fn record(&mut self, response: Response) -> bool {
+        let seen = response.time.as_ns_f64();
+        let silent = self.silence.response(response.before);
         self.mean = Some(match self.mean {
             Some((mean, variation)) => {
                 let off = (mean - seen).abs();
@@ -85,12 +91,15 @@ mod tests {
         responses.late(at(200), at(400));
         responses.late(at(400), at(800));
         assert_eq!(responses.timeout(0), Span::from_ms(800), "of a new message");
-        responses.record(Span::from_ms(700));
+        responses.record(Response { time: Span::from_ms(700), before: 0 });
         assert_eq!(responses.timeout(0), Span::from_ms(700 + 3 * 350));
         let slow = responses.timeout(0);
         (0..40).for_each(|n| responses.late(at(1_000 + n), at(1_000 + n)));
         assert_eq!(responses.timeout(0), slow * (1 << MAX_DOUBLED));
-        assert!(responses.is_silent() && responses.record(Span::from_ms(1)));
+        assert!(
+            responses.is_silent()
+                && responses.record(Response { time: Span::from_ms(1), before: 0 })
+        );
         assert!(!responses.is_silent());
         let mut fast = Responses::new(Span::from_ms(4));
         (0..4).for_each(|n| fast.late(at(n), at(n)));

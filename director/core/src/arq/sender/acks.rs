@@ -112,7 +112,7 @@ impl ArqSender {
             report.train.into_iter().for_each(|train| capacity.train(train, now));
             self.pace.set_rate(capacity.pace());
         }
-        if report.response.is_some_and(|time| self.responses.record(time)) {
+        if report.response.is_some_and(|response| self.responses.record(response)) {
             // The path carries again: the others need not wait for their doubled timeouts.
             let soon = now + self.responses.timeout(0);
             let doubled = self.sending.values_mut().filter(|sending| sending.tries > 1);

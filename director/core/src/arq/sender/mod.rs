@@ -76,7 +76,8 @@ impl ArqSender {
         self.pace.set_rate(rate_bit_s);
     }
 
-    /// Sending time of the last chunk that was not acknowledged in time, since the last call.
+    /// Sending time of the last chunk that was not acknowledged in time, since the last call, if losses
+    /// do not explain it.
     pub fn take_timeout(&mut self) -> Option<Instant> {
         self.late.take()
     }
@@ -291,8 +292,12 @@ impl ArqSender {
                 sending.ask_at = None;
                 sending.tries += 1;
                 bundle = bundle.max(sending.bundle.take());
-                self.late = sending.asked.last().map(|attempt| attempt.asked_at).or(self.late);
-                self.late.into_iter().for_each(|sent_at| self.responses.late(sent_at, now));
+                let sent_at = sending.asked.last().map(|attempt| attempt.asked_at);
+                sent_at.into_iter().for_each(|sent_at| self.responses.late(sent_at, now));
+                // A path that always loses much has not become slower.
+                if self.responses.are_unexplained() {
+                    self.late = sent_at.or(self.late);
+                }
                 let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
                 sending.train.extend(&sending.missing[first..]);
