@@ -11,6 +11,8 @@ const ZEP_PORT: u16 = 17754;
 const ZEP_HEADER: usize = 32;
 /// Frame type of an acknowledgement in the frame control field (IEEE 802.15.4-2011, table 2).
 const ACKNOWLEDGEMENT: u8 = 2;
+/// Bit of the frame control field that requests an acknowledgement (the same, figure 36).
+const REQUEST: u8 = 1 << 5;
 
 /// What a channel carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -76,6 +78,12 @@ impl Carried {
             Self::Zep if port == ZEP_PORT => zep(payload),
             _ => None,
         }
+    }
+
+    /// As [`Self::radio_frame`], if its receiver is to acknowledge it.
+    pub(crate) fn acknowledged(self, frame: &[u8]) -> Option<&[u8]> {
+        let requests = |radio: &&[u8]| radio.first().is_some_and(|control| control & REQUEST != 0);
+        self.radio_frame(frame).filter(requests)
     }
 }
 

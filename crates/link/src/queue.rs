@@ -204,6 +204,11 @@ impl<T> Queue<T> {
         (self.limit, self.discipline) = (limit, discipline);
     }
 
+    /// What waits, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().map(|waiting| &waiting.item)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

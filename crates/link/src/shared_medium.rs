@@ -1,12 +1,15 @@
 //! Shared medium with contention: the links' queues around CSMA-CA.
 
+mod outgoing;
+
 use crate::carried::AirFrame;
 use crate::channel::{ChannelEvent, Heard};
-use crate::csma::{Arrival, ArrivalKind, Attempt, Csma, CsmaSpec, Ending, Usage};
+use crate::csma::{Arrival, ArrivalKind, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
 use crate::reception::Reception;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
+use outgoing::Outgoing;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,105 +38,12 @@ pub(crate) struct SharedMedium {
     ack_len: usize,
 }
 
-/// A frame that contends, or waits for that.
-#[derive(Debug, Clone)]
-struct Outgoing {
-    frame: TransitFrame,
-    /// Link of its receiver; `None`: several, or unknown.
-    to: Option<usize>,
-    /// Bytes of its parts on the air, which contend one after the other.
-    parts: Vec<usize>,
-    /// The part that contends.
-    part: usize,
-    /// Whether the receiver acknowledges the parts.
-    is_acknowledged: bool,
-    /// Whether the signal of the last transmission was too weak at all receivers.
-    was_weak: bool,
-    /// Where the parts so far arrived, if not all stations hear each other.
-    heard: Option<Heard>,
-    /// Why a part arrived at no receiver; the others are useless then.
-    missed: Option<Cause>,
-    /// Whether the last part, and so all, arrived.
-    has_left: bool,
-}
-
 /// An acknowledgement that a station makes itself.
 #[derive(Debug, Clone)]
 struct Answer {
     frame: TransitFrame,
     /// Bytes on the air.
     len: usize,
-}
-
-impl Outgoing {
-    fn new(frame: TransitFrame, to: Option<usize>, parts: Vec<usize>) -> Self {
-        Self {
-            frame,
-            to,
-            parts,
-            part: 0,
-            is_acknowledged: false,
-            was_weak: false,
-            heard: None,
-            missed: None,
-            has_left: false,
-        }
-    }
-
-    /// Bytes of the part that contends.
-    fn len(&self) -> usize {
-        self.parts.get(self.part).copied().unwrap_or_default()
-    }
-
-    /// Number of the transmission, which its random numbers belong to. The lowest bits have the
-    /// attempt, at most 7, those above the part: a packet of 1,280 B has at most 14.
-    fn place(&self, attempt: u32) -> u64 {
-        self.frame.place << 8 | (self.part as u64 & 15) << 3 | u64::from(attempt)
-    }
-
-    /// The part arrived, at the stations of `heard` if not all hear each other. Returns whether the
-    /// whole packet has arrived anywhere.
-    fn arrived(&mut self, heard: Option<Heard>) -> bool {
-        if let Some(now) = heard {
-            match &mut self.heard {
-                // A receiver needs all parts.
-                Some(all) => {
-                    all.received.retain(|station| now.received.contains(station));
-                    all.collided.extend(now.collided);
-                }
-                None => self.heard = Some(now),
-            }
-            if let Some(all) = self.heard.as_ref().filter(|all| all.received.is_empty()) {
-                let is_weak = all.collided.is_empty();
-                let cause = if is_weak { Cause::WeakSignal } else { Cause::Denied };
-                self.missed.get_or_insert(cause);
-            }
-        }
-        let is_last = self.part + 1 == self.parts.len();
-        self.has_left = is_last && self.missed.is_none();
-        self.has_left
-    }
-
-    /// Goes on after the end of a part's contention. Returns whether another part contends now: not
-    /// if the sender knows that one did not arrive.
-    fn go_on(&mut self, ended: &Attempt) -> bool {
-        let cause = match ended.outcome {
-            Ending::Lost if self.was_weak => Cause::WeakSignal,
-            Ending::Lost => Cause::Lost,
-            Ending::NoAccess => Cause::NoAccess,
-            _ => Cause::Denied,
-        };
-        let failed = match ended.outcome {
-            Ending::Sent => false,
-            Ending::NoAccess => true,
-            Ending::Lost | Ending::Collided => self.is_acknowledged,
-        };
-        if failed || ended.delivered.is_none() {
-            self.missed.get_or_insert(cause);
-        }
-        self.part += 1;
-        !failed && self.part < self.parts.len()
-    }
 }
 
 impl SharedMedium {
@@ -213,6 +123,9 @@ impl SharedMedium {
             // Frames of the host, which the simulated radio does not send, take no airtime.
             AirFrame::Nothing => return events.push(ChannelEvent::Left(link, frame, now, None)),
         };
+        if self.is_copy(link, &frame.frame) {
+            return events.push(ChannelEvent::Drop(link, Cause::Overflow));
+        }
         let frame = Outgoing::new(frame, to, parts);
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
@@ -224,6 +137,17 @@ impl SharedMedium {
             }
         }
         self.request_turn(now, events);
+    }
+
+    /// Whether a simulated radio sends a frame again that has not left yet. Its timeout for the
+    /// acknowledgement, 16 ms for OpenThread, begins when it passes the frame on, so it includes the
+    /// contention. A real radio's timeout begins at the end of the transmission, and the radio has one
+    /// frame to send: with a second copy in the queue, a busy channel would collapse earlier.
+    fn is_copy(&self, link: usize, frame: &[u8]) -> bool {
+        let carries = self.csma.spec().carries;
+        let Some(sent) = carries.acknowledged(frame) else { return false };
+        let mut waiting = self.heads[link].iter().chain(self.queues[link].iter());
+        waiting.any(|other| carries.acknowledged(&other.frame.frame) == Some(sent))
     }
 
     /// Processes all events until `now`.
