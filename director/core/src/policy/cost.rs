@@ -1,6 +1,6 @@
 //! Cost of the models.
 
-use super::{Candidate, Policy, timeout};
+use super::{Candidate, ENOUGH, Policy, timeout};
 use crate::conditions::Conditions;
 use crate::envelope::DATA_OVERHEAD;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
@@ -67,6 +67,21 @@ impl Policy {
         }
     }
 
+    /// Load that a model causes, as a multiple of the load that the path may have; at least 1.
+    fn overload(&self, candidate: &Candidate, here: &Conditions) -> f64 {
+        let messages_s = here.messages_s * here.group.max(1.0);
+        let of = |candidate: &Candidate| {
+            let load = candidate.needs * 8.0 * messages_s / here.rate_bit_s.max(1.0);
+            (load / self.settings.most_load).max(1.0)
+        };
+        // While each message ends before the next one, the path carries at least the present load,
+        // whatever the estimated rate.
+        let in_time = self.observed >= ENOUGH && self.measured * here.messages_s < 1_000.0;
+        let current = self.candidates.iter().find(|other| other.model == self.current);
+        let carried = current.filter(|_| in_time).map_or(1.0, of);
+        (of(candidate) / carried).max(1.0)
+    }
+
     /// Cautious cost of a model; `None` if it cannot work here, or has no prediction.
     pub(super) fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
         let blocked = self.no_multicast && candidate.model.features().multicast;
@@ -78,9 +93,7 @@ impl Policy {
             return None;
         }
         let (figures, distance) = candidate.predicted.as_ref()?;
-        let messages_s = here.messages_s * here.group.max(1.0);
-        let load = candidate.needs * 8.0 * messages_s / here.rate_bit_s.max(1.0);
-        let overload = (load / self.settings.most_load).max(1.0);
+        let overload = self.overload(candidate, here);
         let unsure =
             (self.common_correction + candidate.correction + DISTANCE_SURCHARGE * distance).exp();
         let Quantiles { p50, p90, p99 } = figures.delay_ms;

@@ -67,6 +67,10 @@ const LEARN_OWN: f64 = 0.03;
 /// maximum penalty.
 const FAILURE: [f64; 2] = [0.15, 1.0];
 const MAX_FAILED: f64 = 2.0;
+/// Weight of a message in the smoothed delay of the model in use, and messages from which this is
+/// known.
+const RECENT: f64 = 0.25;
+const ENOUGH: u32 = 4;
 /// Limit of the corrections, as a logarithm.
 const MAX_OFF: f64 = 1.5;
 /// Time constant with which corrections of unused models decay, in ns.
@@ -83,8 +87,9 @@ pub struct Policy {
     candidates: Vec<Candidate>,
     current: ModelId,
     since: Instant,
-    /// Messages of the model in use whose delay is known.
+    /// Messages of the model in use whose delay is known, and their smoothed delay in ms.
     observed: u32,
+    measured: f64,
     challenger: Option<(ModelId, u32)>,
     /// Conditions of the last predictions: expected, and with the worst-case loss.
     at: Option<(Conditions, Conditions)>,
@@ -147,6 +152,7 @@ impl Policy {
             current,
             since: Instant::START,
             observed: 0,
+            measured: 0.0,
             challenger: None,
             at: None,
             worst_loss: 0.0,
@@ -248,6 +254,8 @@ impl Policy {
     /// the predictions.
     pub fn record_delay(&mut self, ms: f64) {
         self.observed = self.observed.saturating_add(1);
+        let weight = RECENT.max(1.0 / f64::from(self.observed));
+        self.measured += weight * (ms - self.measured);
         let (current, common_correction) = (self.current, self.common_correction);
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own

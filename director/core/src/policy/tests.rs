@@ -154,6 +154,20 @@ fn what_is_seen_corrects_what_the_map_says_of_all() {
 }
 
 #[test]
+fn a_model_whose_messages_end_in_time_does_not_overload_the_path() {
+    // The estimated rate is far below what the messages need.
+    let here = Conditions { rate_bit_s: 2e3, messages_s: 5.0, ..at(0.0) };
+    let cost = |delay_ms: f64| {
+        let (map, mut policy) = (map(), policy(QosTargets::default()));
+        let before = policy.decide(second(1), &here, &map, false).costs.0.unwrap();
+        (0..4).for_each(|_| policy.record_delay(delay_ms));
+        policy.decide(second(2), &here, &map, false).costs.0.unwrap() / before
+    };
+    assert!(cost(50.0) < 0.1, "{}", cost(50.0));
+    assert!(cost(1_000.0) > 0.5, "{}", cost(1_000.0));
+}
+
+#[test]
 fn who_is_alone_is_as_fast_as_usual() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     let before = policy.decide(second(1), &at(0.0), &map, false).all;
