@@ -254,12 +254,12 @@ mod tests {
         assert!(frames[0] >= 3 && frames[2..] == [1; 10], "{frames:?}");
     }
 
-    #[test]
-    fn where_losses_come_in_a_row_more_goes_with_each_try() {
-        let mut sender = ArqSender::new(SMALL);
+    /// Frames of a message of 500 B up to each request for an acknowledgement, if none comes.
+    fn trains(settings: ArqSettings) -> Vec<u32> {
+        let mut sender = ArqSender::new(settings);
         sender.send(1, vec![0; 500], None).unwrap();
         let (mut now, mut trains) = (Instant::START, vec![0]);
-        while now < Instant::START + Span::from_s(3) {
+        while trains.len() < 7 {
             match sender.poll(now) {
                 (Some(frame), _) => {
                     *trains.last_mut().unwrap() += 1;
@@ -271,7 +271,19 @@ mod tests {
                 (None, None) => break,
             }
         }
-        assert_eq!(trains[..5], [7, 1, 2, 4, 7], "{trains:?}");
+        trains
+    }
+
+    #[test]
+    fn where_losses_come_in_a_row_more_goes_with_each_try() {
+        assert_eq!(trains(SMALL)[..5], [7, 1, 2, 4, 7]);
+    }
+
+    #[test]
+    fn at_a_low_rate_no_more_goes_than_fits_between_two_tries() {
+        // A frame takes a second, and timeouts 0.7 s, doubled from the second on.
+        let settings = ArqSettings { rate_bit_s: 1e3, timeout: Span::from_ms(700), ..SMALL };
+        assert_eq!(trains(settings)[..5], [7, 1, 1, 2, 5]);
     }
 
     #[test]

@@ -298,7 +298,10 @@ impl ArqSender {
                 if self.responses.are_unexplained() {
                     self.late = sent_at.or(self.late);
                 }
-                let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
+                // No more than the rate permits in that time: a silent path is probed seldom and slowly.
+                let each = self.pace.airtime(sending.chunk(0)).max(Span::from_ns(1));
+                let fit = self.responses.timeout(0).as_ns() / each.as_ns();
+                let most = (1 << (sending.tries - 1).min(MAX_DOUBLED)).min(fit.max(1) as usize);
                 let first = sending.missing.len().saturating_sub(most);
                 sending.train.extend(&sending.missing[first..]);
                 self.ready.insert(*message);
