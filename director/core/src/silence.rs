@@ -12,7 +12,7 @@ const MIN_SILENT: Span = Span::from_ms(200);
 /// Maximum of it. RFC 6298, 2.5, has 60 s, of which a path that is back after an outage would lose
 /// most.
 const MAX_SILENT: Span = Span::from_s(10);
-/// Chance of so many timeouts in a row by losses alone at which they do not explain them.
+/// Chance of a number of timeouts in a row by losses alone from which losses do not explain them.
 const UNLIKELY: f64 = 0.02;
 /// Maximum number of timeouts in a row that losses explain: a response to one of ten.
 const MAX_EXPLAINED: u32 = 28;
