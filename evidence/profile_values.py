@@ -1,6 +1,6 @@
-"""Computes times of the profiles nb-iot, nb-iot-ce1, nb-iot-ce2 and wifi-n from their standards' values.
+"""Computes times of the profiles nb-iot, nb-iot-ce1, nb-iot-ce2 and wifi-n from their standards.
 
-    python3 evidence/profile_values.py
+python3 evidence/profile_values.py
 """
 
 import math
@@ -58,7 +58,7 @@ MOST_BYTES, MOST_US, MOST_FRAMES = 65_535, 5_484, 64
 
 
 def wifi(rate: float, payload: int) -> str:
-    """The fixed part of an aggregate, and what it is for each frame (IEEE 802.11-2012, 9 and 20)."""
+    """The fixed part of an aggregate, and its share of a frame (IEEE 802.11-2012, 9 and 20)."""
     aifs = SIFS + 3 * SLOT
     frame = payload + UDP_HEADERS + LLC + QOS + FCS
     part = 4 + frame + (-frame) % 4
@@ -75,6 +75,7 @@ def wifi(rate: float, payload: int) -> str:
 
 
 def main() -> None:
+    """Prints the times."""
     for name, level in LEVELS.items():
         print(nb_iot(name, level))
     print(wifi(65.0, 1472))

@@ -9,12 +9,15 @@ import sys
 ASKED = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30]
 JOINED = {"leader", "router", "child"}
 
-joined, last, pings, counters = [], collections.Counter(), collections.Counter(), collections.Counter()
-times = []
+joined: list[int | None] = []
+times: list[int] = []
+last: collections.Counter[str] = collections.Counter()
+pings: collections.Counter[str] = collections.Counter()
+counters: collections.Counter[str] = collections.Counter()
 for output in sorted((pathlib.Path(sys.argv[1]) / "programs").glob("thread-*.run.out")):
     text = output.read_text(errors="replace")
     states = re.findall(r"^(leader|router|child|detached|disabled)\s*$", text, re.M)
-    at = [time for time, state in zip(ASKED, states) if state in JOINED]
+    at = [time for time, state in zip(ASKED, states, strict=False) if state in JOINED]
     joined.append(at[0] if at else None)
     last[states[-1] if states else "no state"] += 1
     for sent, received in re.findall(r"(\d+) packets transmitted, (\d+) packets received", text):
@@ -28,6 +31,8 @@ print("last state:", dict(last))
 print("pings:", dict(pings))
 if times:
     times.sort()
-    print("round trip, ms:", [times[len(times) * share // 100] for share in (5, 50, 95)], "5th, 50th, 95th percentile")
-names = ["TxUnicast", "TxBroadcast", "TxAckRequested", "TxAcked", "TxRetry", "TxDirectMaxRetryExpiry", "RxDuplicated"]
+    percentiles = [times[len(times) * share // 100] for share in (5, 50, 95)]
+    print("round trip, ms:", percentiles, "5th, 50th, 95th percentile")
+names = ["TxUnicast", "TxBroadcast", "TxAckRequested", "TxAcked", "TxRetry"]
+names += ["TxDirectMaxRetryExpiry", "RxDuplicated"]
 print({name: counters[name] for name in names})

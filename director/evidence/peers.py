@@ -6,7 +6,8 @@ two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS or NORM.
 
 The hub is 10.0.0.1. experiments/adaptive-peers.yaml and norm-beside.yaml run it in nodes.
 PEERS_EVERY and PEERS_DEADLINE in the environment set the seconds between two messages and
-until an answer is too late, PEERS_BEFORE the number of members in groups before the member's; peers_norm.py lists the settings of NORM.
+until an answer is too late, PEERS_BEFORE the number of members in groups before the member's;
+peers_norm.py lists the settings of NORM.
 """
 
 from __future__ import annotations
