@@ -68,7 +68,7 @@ impl Silence {
         1.0 / self.attempts
     }
 
-    /// Whether nothing has come back since the last response.
+    /// Whether there was no timeout since the last response.
     pub fn is_none(&self) -> bool {
         self.timeouts == 0
     }
