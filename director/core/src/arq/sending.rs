@@ -151,6 +151,7 @@ impl Delivered {
             sent: attempt.asked_at - before.sent_at,
             acknowledged: now - before.at,
             alone: before.alone,
+            repaired: false,
         };
         // A repeated acknowledgement delivers nothing, and would look like a rate of 0.
         (known > 0).then_some(train)

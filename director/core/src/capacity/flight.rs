@@ -26,6 +26,9 @@ pub struct Train {
     pub acknowledged: Span,
     /// Whether nothing was in flight before: then that time includes a round trip.
     pub alone: bool,
+    /// Whether that time includes rounds of repairs, which make the path look slower than it is: it
+    /// counts only if a queue explains it.
+    pub repaired: bool,
 }
 
 /// A flight: datagrams that arrive without a long pause.

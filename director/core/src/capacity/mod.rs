@@ -213,11 +213,12 @@ impl Capacity {
 
     /// Records a round-trip time.
     pub fn round_trip(&mut self, now: Instant, trip: Span) {
-        // So far the rate was that of the initial window over an assumed round trip.
-        if self.trips.mean().is_none() && self.configured.is_none() && !self.measured {
-            self.rate = self.initial(trip);
-        }
         self.trips.add(now, trip, self.airtime());
+        // Only the initial window over a round trip is known, and the path may have been another one
+        // at the first sample: the rate of a wire would stay on a radio.
+        if self.configured.is_none() && !self.measured {
+            self.rate = self.initial(self.trip());
+        }
         self.flight.longest = self.flight.longest.max(trip);
         if self.competes() != self.competed {
             // The rate stays as it is.
@@ -293,10 +294,13 @@ impl Capacity {
         if (train.bytes as f64) < MIN_TRAIN * self.packet {
             return;
         }
-        self.flight.trained = true;
-        self.acknowledge(train.received as f64);
         // What a queue has dropped has not passed; what a radio has lost, has.
         let full = self.queues(self.flight.longest);
+        if train.repaired && !full {
+            return;
+        }
+        self.flight.trained = true;
+        self.acknowledge(train.received as f64);
         let bytes = if full { train.received } else { train.bytes } as f64;
         let rate_over = |span: Span| bytes * 8e9 / span.max(MIN_SPAN).as_ns_f64();
         // After a pause, the time until the first acknowledgement includes a round trip without

@@ -151,6 +151,8 @@ impl HubCarrier for Hub {
         }));
         let trips = self.hub.take_trips().into_iter();
         self.events.extend(trips.map(|(member, trip)| CarrierEvent::RoundTrip(member, trip)));
+        let trains = self.hub.take_trains();
+        self.events.extend(trains.into_iter().map(CarrierEvent::Train));
         self.collect_events();
         genuine
     }
@@ -230,5 +232,9 @@ impl MemberCarrier for Member {
 
     fn set_bundles(&mut self, reads: bool) {
         self.member.set_bundles(reads);
+    }
+
+    fn adapt(&mut self, rate_bit_s: f64, round_trip: Span) {
+        self.member.adapt(rate_bit_s, round_trip);
     }
 }

@@ -14,6 +14,7 @@ mod code;
 mod frame;
 mod hub;
 mod member;
+mod passage;
 mod plan;
 mod sending;
 

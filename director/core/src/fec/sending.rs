@@ -2,6 +2,7 @@
 
 use super::code::{Decoder, Encoder};
 use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
+use super::passage::Passage;
 use super::plan::{FecSettings, HANDLING, ResponseKind, slot_index};
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
@@ -95,6 +96,8 @@ pub(super) struct Sending {
     pub reached: bool,
     /// Start of the first slot; set at the end of the first burst.
     pub slots_at: Option<Instant>,
+    /// How it passes the path; `None` before its first symbol.
+    pub passage: Option<Passage>,
     pub turn: u8,
     pub ask_at: Instant,
     pub until: Option<Instant>,

@@ -1,6 +1,7 @@
 //! Capacity, congestion and single bad members: whole sessions over a bottleneck that is not
 //! configured, in virtual time.
 
+mod acknowledged;
 mod apart;
 mod bundles;
 mod network;

@@ -117,6 +117,8 @@ pub struct World {
     number: u64,
     wakes: BTreeMap<Option<u32>, u64>,
     payload: usize,
+    /// The receivers of messages; all members if empty.
+    pub to: Vec<u32>,
     /// Bytes of an answer.
     pub answer: usize,
     /// Number of messages that are kept in flight, from a time on.
@@ -162,6 +164,7 @@ impl World {
             number: 0,
             wakes: BTreeMap::new(),
             payload: 0,
+            to: Vec::new(),
             answer: 0,
             backlog: (0, 0),
             flows: Vec::new(),
@@ -390,7 +393,12 @@ impl World {
                 What::Send => {
                     let took = vec![None; self.members.len()];
                     self.messages.push(Answers { sent_at: now, took });
-                    self.hub.send(&vec![7; self.payload], Instant::from_ns(now)).unwrap();
+                    let (bytes, at) = (vec![7; self.payload], Instant::from_ns(now));
+                    let sent = match &self.to[..] {
+                        [] => self.hub.send(&bytes, at),
+                        to => self.hub.send_to(&bytes, to, at),
+                    };
+                    sent.unwrap();
                     None
                 }
                 What::Publish(member, bytes) => {
@@ -431,7 +439,7 @@ impl World {
         }
         for event in self.hub.take_events() {
             match event {
-                Event::Answer { message, member, .. } => {
+                Event::Answer { message, member, .. } | Event::Acknowledged { message, member } => {
                     let Some(answers) = self.messages.get_mut(message as usize) else { continue };
                     let took = &mut answers.took[member as usize];
                     self.duplicates += u64::from(took.is_some());

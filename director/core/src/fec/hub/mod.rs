@@ -3,12 +3,16 @@
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 mod apart;
+mod over;
+mod rate;
 mod receive;
 
 use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
+use super::passage::Delivered;
 use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape, Unreachable};
+use crate::capacity::Train;
 use crate::keys::Keys;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
@@ -61,10 +65,6 @@ const BLOCKED_AFTER: u32 = 3;
 const AT_ONCE: Span = Span::from_us(1);
 /// Only the first slots give round-trip samples; later ones can include queueing.
 const FIRST: u16 = 8;
-/// Copies of the final report on received answers.
-const LAST_COPIES: usize = 3;
-/// Number of finished messages whose received answers are still reported.
-const REMEMBERED: usize = 16;
 
 /// The hub of a multicast group.
 #[derive(Debug)]
@@ -92,6 +92,9 @@ pub struct FecHub {
     seen: Vec<(MemberId, u32, u32)>,
     /// Round-trip samples.
     trips: Vec<(MemberId, Span)>,
+    /// What is known as delivered, and the rates at which messages were.
+    delivered: Delivered,
+    trains: Vec<Train>,
 }
 
 impl FecHub {
@@ -114,6 +117,8 @@ impl FecHub {
             events: Vec::new(),
             seen: Vec::new(),
             trips: Vec::new(),
+            delivered: Delivered::default(),
+            trains: Vec::new(),
         }
     }
 
@@ -172,7 +177,7 @@ impl FecHub {
         let slot = Span::from_us(schedule.slot_us.into());
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
-        if self.schedules.len() > REMEMBERED * 8 {
+        if self.schedules.len() > over::REMEMBERED * 8 {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();
@@ -196,6 +201,7 @@ impl FecHub {
             responded: Vec::new(),
             reached: false,
             slots_at: None,
+            passage: None,
             turn: 0,
             ask_at: Instant::START,
             until,
@@ -256,10 +262,11 @@ impl FecHub {
         let mut sending = self.sending.iter_mut();
         let to_all = sending.find_map(|(id, sending)| {
             let only = sending.only;
-            sending.symbol(*id, &shape, now).map(|frame| (only, frame))
+            sending.symbol(*id, &shape, now).map(|frame| (*id, only, frame))
         });
-        if let Some(frame) = to_all {
-            return Some(frame);
+        if let Some((message, only, frame)) = to_all {
+            self.passes(message, &frame, now);
+            return Some((only, frame));
         }
         let mut sending = self.sending.iter_mut();
         let (member, frame) = sending.find_map(|(id, sending)| sending.unicast(*id))?;
@@ -314,43 +321,6 @@ impl FecHub {
         }
     }
 
-    /// Finishes messages that are complete or too old.
-    fn finish(&mut self, now: Instant) {
-        let over = |sending: &Sending| {
-            sending.awaited.is_empty() || sending.until.is_some_and(|until| until <= now)
-        };
-        let done: Vec<MessageId> =
-            self.sending.iter().filter(|(_, sending)| over(sending)).map(|(id, _)| *id).collect();
-        for message in done {
-            let Some(sending) = self.sending.remove(&message) else { continue };
-            // Those that the message did not go to may still receive it, and answer.
-            let mut members = vec![0; self.members.len().div_ceil(8)];
-            for member in &sending.responded {
-                if let Some(byte) = members.get_mut(usize::from(member / 8)) {
-                    *byte |= 1 << (member % 8);
-                }
-            }
-            let frames = answered_frames(message, &members, self.answered_room());
-            let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
-            self.control.extend(copies.map(|frame| (sending.only, frame)));
-            let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
-            self.events.push(HubEvent::Over { message, lacking });
-            match self.over.iter_mut().find(|(over, _)| *over == message) {
-                // It has gone to others before.
-                Some((_, known)) => known.iter_mut().zip(&members).for_each(|(a, b)| *a |= b),
-                None => self.over.push_back((message, members)),
-            }
-            if self.over.len() > REMEMBERED {
-                self.over.pop_front();
-            }
-        }
-    }
-
-    /// Room for member bits in an `Answered` frame, in bytes.
-    fn answered_room(&self) -> usize {
-        self.settings.datagram.saturating_sub(5 + self.own.code_len()).max(1)
-    }
-
     fn look_again(&self) -> Option<Instant> {
         let sending = self.sending.values();
         let times = sending.flat_map(|sending| {
@@ -376,6 +346,11 @@ impl FecHub {
         core::mem::take(&mut self.trips)
     }
 
+    /// Rates at which messages were delivered since the last call.
+    pub fn take_trains(&mut self) -> Vec<Train> {
+        core::mem::take(&mut self.trains)
+    }
+
     /// Drops all messages.
     pub fn clear(&mut self) {
         self.sending.clear();
@@ -386,15 +361,4 @@ impl FecHub {
     pub fn is_idle(&self) -> bool {
         self.sending.is_empty() && self.control.is_empty()
     }
-}
-
-/// `Answered` frames with `room` bytes of member bits each.
-fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
-    let parts = members.chunks(room).enumerate();
-    parts
-        .map(|(place, part)| {
-            let first = u16::try_from(place * room * 8).unwrap_or(u16::MAX);
-            Frame::Answered { message: message as u16, first, members: part.to_vec() }
-        })
-        .collect()
 }

@@ -1,6 +1,6 @@
 //! Frames from members.
 
-use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, answered_frames};
+use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent};
 use crate::bundle;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING, widen};
@@ -131,18 +131,8 @@ impl FecHub {
         }
     }
 
-    /// Repeats the final report: a member has missed that a message is finished.
-    fn say_over(&mut self, message: MessageId) {
-        let known = self.over.iter().find(|(over, _)| *over == message);
-        if self.control.is_empty()
-            && let Some((_, members)) = known
-        {
-            let frames = answered_frames(message, members, self.answered_room());
-            self.control.extend(frames.into_iter().map(|frame| (None, frame)));
-        }
-    }
-
     fn acknowledged(&mut self, message: MessageId, member: u16, now: Instant) {
+        self.has_passed(message, member, now);
         let Some(sending) = self.sending.get_mut(&message) else { return };
         if sending.response == ResponseKind::Answers {
             return self.is_unanswered(message, member, now);

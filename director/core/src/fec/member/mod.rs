@@ -5,6 +5,7 @@ mod sending;
 use super::answer::Answer;
 use super::code::{Decoder, Refused, symbol_size};
 use super::frame::{Frame, Request, widen};
+use super::passage::Spacing;
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -90,6 +91,7 @@ pub struct FecMember {
     scheduled: BTreeSet<MessageId>,
     window: Window,
     newest: MessageId,
+    spacing: Spacing,
     pace: Pace,
     rng: Rng,
     /// Whether the hub reads bundles.
@@ -117,6 +119,7 @@ impl FecMember {
             scheduled: BTreeSet::new(),
             window: Window::new(window::MESSAGES),
             newest: 0,
+            spacing: Spacing::default(),
             pace: Pace::new(settings.rate_bit_s, settings.below),
             rng: Rng::new(&seed.child(number.into())),
             bundles: false,
@@ -124,8 +127,16 @@ impl FecMember {
         }
     }
 
+    /// Time of a frame, by the rate that the hub has told, or as frames of bursts arrive: the path may
+    /// have become far slower since.
     fn frame_time(&self) -> Span {
-        self.settings.airtime(self.settings.datagram)
+        self.settings.airtime(self.settings.datagram).max(self.spacing.mean())
+    }
+
+    /// Updates the rate in bit/s, and the round-trip time with queues.
+    pub fn adapt(&mut self, rate_bit_s: f64, round_trip: Span) {
+        (self.settings.rate_bit_s, self.settings.round_trip) = (rate_bit_s, round_trip);
+        self.pace.set_rate(rate_bit_s);
     }
 
     /// Handles a frame from the hub; returns the message if it is complete.
@@ -170,6 +181,7 @@ impl FecMember {
             return None;
         }
         self.newest = self.newest.max(message);
+        self.spacing.add(message, symbol, left, now);
         let burst_ends = now + u64::from(left) * self.frame_time();
         let nack_at = burst_ends + self.backoff(0);
         let fresh = Incomplete { decoder: None, asked: false, nack_at, tries: 0 };

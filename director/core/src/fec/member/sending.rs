@@ -9,6 +9,7 @@ use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING};
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::silence;
 use crate::switch::MessageId;
 
 /// Number of unanswered `Nack` frames after which a message is dropped.
@@ -106,7 +107,9 @@ impl FecMember {
             self.incomplete.remove(&message);
             return None;
         }
-        let wait = self.settings.round_trip + self.backoff(tries);
+        // The path may have become far slower since the hub has measured it.
+        let wait =
+            (self.settings.round_trip + self.backoff(tries)).max(silence::least_timeout(tries));
         let incomplete = self.incomplete.get_mut(&message)?;
         incomplete.tries = tries;
         incomplete.nack_at = now + wait;

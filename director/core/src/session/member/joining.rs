@@ -49,7 +49,7 @@ impl Member {
         if known.is_some_and(|known| known > invitation.epoch) {
             return;
         }
-        // A repeated invitation changes nothing; its answer may have been lost.
+        // The keys of a repeated invitation are known; its answer may have been lost.
         if known != Some(invitation.epoch) {
             let link = match new {
                 true => self.handshakes.complete.as_mut(),
@@ -100,6 +100,14 @@ impl Member {
             }
         }
         if let Some(joined) = &mut self.joined {
+            // What the hub has measured meanwhile.
+            if invitation.estimated
+                && known == Some(invitation.epoch)
+                && let Some(stage) = joined.stages.get_mut(&invitation.epoch)
+            {
+                let rate_bit_s = f64::from(invitation.rate_bit_s);
+                stage.carrier.adapt(rate_bit_s, invitation.round_trip);
+            }
             let size = if invitation.probes { datagram.len() } else { 0 };
             let echo = envelope::invitation_count(datagram);
             let echo = echo.map_or(Echo::Unknown, Echo::of_invitation);

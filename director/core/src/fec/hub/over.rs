@@ -1,0 +1,75 @@
+//! Messages that are finished, and the report of that to members.
+
+use super::{FecHub, HubEvent};
+use crate::Instant;
+use crate::fec::frame::Frame;
+use crate::fec::sending::Sending;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use crate::switch::{MemberId, MessageId};
+
+/// Copies of the final report on received answers.
+const LAST_COPIES: usize = 3;
+/// Number of finished messages whose received answers are still reported.
+pub(super) const REMEMBERED: usize = 16;
+
+impl FecHub {
+    /// Finishes messages that are complete or too old.
+    pub(super) fn finish(&mut self, now: Instant) {
+        let over = |sending: &Sending| {
+            sending.awaited.is_empty() || sending.until.is_some_and(|until| until <= now)
+        };
+        let done: Vec<MessageId> =
+            self.sending.iter().filter(|(_, sending)| over(sending)).map(|(id, _)| *id).collect();
+        for message in done {
+            let Some(sending) = self.sending.remove(&message) else { continue };
+            // Those that the message did not go to may still receive it, and answer.
+            let mut members = vec![0; self.members.len().div_ceil(8)];
+            for member in &sending.responded {
+                if let Some(byte) = members.get_mut(usize::from(member / 8)) {
+                    *byte |= 1 << (member % 8);
+                }
+            }
+            let frames = answered_frames(message, &members, self.answered_room());
+            let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
+            self.control.extend(copies.map(|frame| (sending.only, frame)));
+            let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
+            self.events.push(HubEvent::Over { message, lacking });
+            match self.over.iter_mut().find(|(over, _)| *over == message) {
+                // It has gone to others before.
+                Some((_, known)) => known.iter_mut().zip(&members).for_each(|(a, b)| *a |= b),
+                None => self.over.push_back((message, members)),
+            }
+            if self.over.len() > REMEMBERED {
+                self.over.pop_front();
+            }
+        }
+    }
+
+    /// Room for member bits in an `Answered` frame, in bytes.
+    fn answered_room(&self) -> usize {
+        self.settings.datagram.saturating_sub(5 + self.own.code_len()).max(1)
+    }
+
+    /// Repeats the final report: a member has missed that a message is finished.
+    pub(super) fn say_over(&mut self, message: MessageId) {
+        let known = self.over.iter().find(|(over, _)| *over == message);
+        if self.control.is_empty()
+            && let Some((_, members)) = known
+        {
+            let frames = answered_frames(message, members, self.answered_room());
+            self.control.extend(frames.into_iter().map(|frame| (None, frame)));
+        }
+    }
+}
+
+/// `Answered` frames with `room` bytes of member bits each.
+fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
+    let parts = members.chunks(room).enumerate();
+    parts
+        .map(|(place, part)| {
+            let first = u16::try_from(place * room * 8).unwrap_or(u16::MAX);
+            Frame::Answered { message: message as u16, first, members: part.to_vec() }
+        })
+        .collect()
+}

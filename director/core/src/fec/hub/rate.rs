@@ -1,0 +1,51 @@
+//! What acknowledgements tell of the path's rate.
+
+use super::FecHub;
+use crate::fec::frame::{Frame, HEADER};
+use crate::fec::passage::{Arrival, Passage};
+use crate::fec::plan::{ResponseKind, slot_index};
+use crate::switch::MessageId;
+use crate::{Instant, Span};
+
+impl FecHub {
+    /// A symbol of a message goes to all its receivers.
+    pub(super) fn passes(&mut self, message: MessageId, frame: &Frame, now: Instant) {
+        let Frame::Down { data, .. } = frame else { return };
+        let bytes = data.len() + HEADER + self.own.code_len() + self.settings.below;
+        let known = self.sending.get(&message).and_then(|sending| sending.passage);
+        let mut passage = known.unwrap_or_else(|| {
+            let mut all = self.sending.values().filter_map(|sending| sending.passage);
+            Passage::new(self.delivered, all.all(|passage| passage.is_over), now)
+        });
+        passage.send(bytes);
+        if let Some(sending) = self.sending.get_mut(&message) {
+            sending.passage = Some(passage);
+        }
+    }
+
+    /// A member has acknowledged a message.
+    pub(super) fn has_passed(&mut self, message: MessageId, member: u16, now: Instant) {
+        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let (Some(awaited), Some(passage)) = (sending.awaited.get(&member), &mut sending.passage)
+        else {
+            return;
+        };
+        let is_measured = sending.response == ResponseKind::Acknowledgements
+            && sending.slots_at.is_some()
+            && !passage.is_over
+            && !awaited.got_unicast
+            && !self.apart.contains_key(&member);
+        if !is_measured {
+            return;
+        }
+        let place = u64::from(slot_index(member, self.settings.members, message));
+        let waited = if sending.only.is_some() { Span::ZERO } else { place * sending.slot };
+        let arrival = Arrival {
+            at: now - waited,
+            sent_at: sending.over_at,
+            symbols: sending.encoder.symbols(),
+            repaired: sending.repaired || awaited.unanswered > 0,
+        };
+        self.trains.push(self.delivered.end(passage, arrival));
+    }
+}

@@ -1,0 +1,154 @@
+//! How fast acknowledged messages pass the path: their members send nothing else that tells it. The
+//! first acknowledgement of a message counts.
+
+use crate::capacity::Train;
+use crate::{Instant, Span};
+
+/// What has been delivered until a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Delivered {
+    /// Bytes on the wire whose fate is known, and those among them that have arrived.
+    bytes: usize,
+    received: usize,
+    /// When a member had the last message, and when that had been sent.
+    at: Instant,
+    sent_at: Instant,
+}
+
+/// A message on its way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage {
+    /// What had been delivered when it was first sent, and whether nothing was on its way.
+    before: Delivered,
+    is_alone: bool,
+    /// Its frames so far, and their bytes on the wire.
+    frames: usize,
+    bytes: usize,
+    /// Whether an acknowledgement has counted.
+    pub is_over: bool,
+}
+
+/// An acknowledgement.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    /// When the member had the message.
+    pub at: Instant,
+    /// When the last symbol had been sent.
+    pub sent_at: Instant,
+    /// Number of symbols that the member needed.
+    pub symbols: usize,
+    /// Whether symbols or the acknowledgement were requested.
+    pub repaired: bool,
+}
+
+impl Passage {
+    /// The first symbol goes out at `now`.
+    pub fn new(delivered: Delivered, is_alone: bool, now: Instant) -> Self {
+        let mut before = delivered;
+        if is_alone {
+            (before.at, before.sent_at) = (now, now);
+        }
+        Self { before, is_alone, frames: 0, bytes: 0, is_over: false }
+    }
+
+    /// A symbol of `bytes` on the wire goes out.
+    pub fn send(&mut self, bytes: usize) {
+        self.frames += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl Delivered {
+    /// A member has the message: what was delivered since that was first sent.
+    pub fn end(&mut self, passage: &mut Passage, arrival: Arrival) -> Train {
+        passage.is_over = true;
+        let Passage { before, bytes, .. } = *passage;
+        let received = match arrival.repaired {
+            true => (bytes * arrival.symbols / passage.frames.max(1)).min(bytes),
+            false => bytes,
+        };
+        self.bytes += bytes;
+        self.received += received;
+        (self.at, self.sent_at) = (arrival.at, arrival.sent_at);
+        Train {
+            bytes: self.bytes - before.bytes,
+            received: self.received - before.received,
+            sent: arrival.sent_at - before.sent_at,
+            acknowledged: arrival.at - before.at,
+            alone: passage.is_alone,
+            repaired: arrival.repaired,
+        }
+    }
+}
+
+/// Intervals of the frames of a burst at their receiver.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spacing {
+    /// The last frame: its message, symbol number, how many were to follow it, and when it arrived.
+    last: Option<(u64, u16, u8, Instant)>,
+    mean: Option<Span>,
+}
+
+impl Spacing {
+    /// A frame has arrived.
+    pub fn add(&mut self, message: u64, symbol: u16, left: u8, now: Instant) {
+        let last = self.last.replace((message, symbol, left, now));
+        let Some((known, before, more, at)) = last else { return };
+        // Other symbols between the two went to other members, or in another burst.
+        let frames = symbol.checked_sub(before).filter(|frames| *frames > 0);
+        let is_next = frames == more.checked_sub(left).map(u16::from);
+        let Some(frames) = frames.filter(|_| known == message && is_next && more < u8::MAX) else {
+            return;
+        };
+        let gap = (now - at) / u64::from(frames);
+        self.mean = Some(self.mean.map_or(gap, |mean| (3 * mean + gap) / 4));
+    }
+
+    /// The mean interval; zero before the first.
+    pub fn mean(&self) -> Span {
+        self.mean.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Span = Span::from_ms(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::START + ms * MS
+    }
+
+    #[test]
+    fn a_message_alone_gives_the_time_since_it_was_first_sent() {
+        let mut delivered = Delivered::default();
+        let mut send = |begin: u64, frames: u64, alone: bool| {
+            let mut passage = Passage::new(delivered, alone, at(begin));
+            (0..frames).for_each(|_| passage.send(100));
+            passage
+        };
+        let (mut first, mut second) = (send(10, 4, true), send(12, 2, false));
+        let arrival = |ms, repaired| Arrival { at: at(ms), sent_at: at(15), symbols: 3, repaired };
+        let train = delivered.end(&mut first, arrival(40, false));
+        assert_eq!((train.bytes, train.received, train.alone), (400, 400, true));
+        assert_eq!((train.sent, train.acknowledged), (5 * MS, 30 * MS));
+        // The second one waited behind the first: since the last delivery before it.
+        let train = delivered.end(&mut second, arrival(50, true));
+        assert_eq!((train.bytes, train.alone, train.repaired), (600, false, true));
+    }
+
+    #[test]
+    fn frames_to_others_are_no_interval() {
+        let mut spacing = Spacing::default();
+        spacing.add(1, 0, 9, at(0));
+        spacing.add(1, 2, 7, at(8));
+        assert_eq!(spacing.mean(), 4 * MS);
+        spacing.add(1, 9, 6, at(100));
+        spacing.add(2, 10, 5, at(200));
+        spacing.add(2, 11, 9, at(300));
+        assert_eq!(spacing.mean(), 4 * MS);
+        spacing.add(2, 12, 8, at(308));
+        assert_eq!(spacing.mean(), 5 * MS);
+    }
+}
