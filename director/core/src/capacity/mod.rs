@@ -46,6 +46,8 @@ const PAUSE: Span = Span::from_ms(5);
 const PACKET: f64 = 1_500.0;
 /// Maximum factor by which sending slows down while nothing arrives (decision 80).
 const MAX_BACKOFF: f64 = 64.0;
+/// Round trips this many times the first one are of another path.
+const OTHER_PATH: f64 = 16.0;
 /// Factor of the sending rate while a queue is to drain (BBR).
 const DRAIN: f64 = 0.75;
 /// Datagrams of a train from which its rate is measured.
@@ -213,10 +215,15 @@ impl Capacity {
 
     /// Records a round-trip time.
     pub fn round_trip(&mut self, now: Instant, trip: Span) {
+        let is_first = self.trips.mean().is_none();
+        let is_guess = self.configured.is_none() && !self.measured;
+        // So far the rate was that of the initial window over an assumed round trip.
+        if is_guess && is_first {
+            self.rate = self.initial(trip);
+        }
         self.trips.add(now, trip, self.airtime());
-        // Only the initial window over a round trip is known, and the path may have been another one
-        // at the first sample: the rate of a wire would stay on a radio.
-        if self.configured.is_none() && !self.measured {
+        // The first sample was of another path: a wire's rate would stay on a radio.
+        if is_guess && self.rate > OTHER_PATH * self.initial(self.trip()) {
             self.rate = self.initial(self.trip());
         }
         self.flight.longest = self.flight.longest.max(trip);

@@ -234,7 +234,7 @@ impl MemberCarrier for Member {
         self.member.set_bundles(reads);
     }
 
-    fn adapt(&mut self, rate_bit_s: f64, round_trip: Span) {
-        self.member.adapt(rate_bit_s, round_trip);
+    fn set_round_trip(&mut self, round_trip: Span) {
+        self.member.set_round_trip(round_trip);
     }
 }

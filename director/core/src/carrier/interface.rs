@@ -206,9 +206,8 @@ pub trait MemberCarrier: Send {
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
     /// Whether the transport itself acknowledges messages to the hub.
     fn acknowledges(&self) -> bool;
-    /// Updates what the hub has measured of the path: its rate in bit/s, and its round-trip time with
-    /// queues.
-    fn adapt(&mut self, _rate_bit_s: f64, _round_trip: Span) {}
+    /// Updates the round-trip time with queues, as the hub has measured it.
+    fn set_round_trip(&mut self, _round_trip: Span) {}
     /// Sets whether the hub reads bundles.
     fn set_bundles(&mut self, _reads: bool) {}
 }

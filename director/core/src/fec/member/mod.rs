@@ -133,10 +133,10 @@ impl FecMember {
         self.settings.airtime(self.settings.datagram).max(self.spacing.mean())
     }
 
-    /// Updates the rate in bit/s, and the round-trip time with queues.
-    pub fn adapt(&mut self, rate_bit_s: f64, round_trip: Span) {
-        (self.settings.rate_bit_s, self.settings.round_trip) = (rate_bit_s, round_trip);
-        self.pace.set_rate(rate_bit_s);
+    /// Updates the round-trip time with queues. The rate is that of slots, or that at which frames
+    /// arrive.
+    pub fn set_round_trip(&mut self, round_trip: Span) {
+        self.settings.round_trip = round_trip;
     }
 
     /// Handles a frame from the hub; returns the message if it is complete.

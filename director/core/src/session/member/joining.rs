@@ -105,8 +105,7 @@ impl Member {
                 && known == Some(invitation.epoch)
                 && let Some(stage) = joined.stages.get_mut(&invitation.epoch)
             {
-                let rate_bit_s = f64::from(invitation.rate_bit_s);
-                stage.carrier.adapt(rate_bit_s, invitation.round_trip);
+                stage.carrier.set_round_trip(invitation.round_trip);
             }
             let size = if invitation.probes { datagram.len() } else { 0 };
             let echo = envelope::invitation_count(datagram);
