@@ -222,8 +222,10 @@ impl Capacity {
             self.rate = self.initial(trip);
         }
         self.trips.add(now, trip, self.airtime());
-        // The first sample was of another path: a wire's rate would stay on a radio.
-        if is_guess && self.rate > OTHER_PATH * self.initial(self.trip()) {
+        // The first sample was of another path: a wire's rate would stay on a radio. Arrivals measure
+        // the path soon, and long round trips can be those of the queue that they make.
+        let is_other = self.rate > OTHER_PATH * self.initial(self.trip());
+        if is_guess && self.arrived == 0 && is_other {
             self.rate = self.initial(self.trip());
         }
         self.flight.longest = self.flight.longest.max(trip);

@@ -1,4 +1,4 @@
-//! Messages that members only acknowledge, over paths that nothing is known of.
+//! Messages that members only acknowledge, over a path that becomes far slower once they have joined.
 
 use crate::network::{MS, Network, SECOND, World};
 use director::session::{Config, Security};
@@ -18,50 +18,39 @@ const RADIO: Network = Network {
     shared: true,
 };
 
-/// Messages of 1,700 B to `to` every `every` ns, over a radio that follows `before` at 2 s: their mean time in
-/// ms, the share of acknowledgements by 30 s, and the frames on the wire.
-fn publish(
-    models: &[ModelId],
-    before: Network,
-    to: &[u32],
-    every: u64,
-    seed: u64,
-) -> (f64, f64, u64) {
+/// Messages of 1,700 B to `to`, or to all six members, over a radio that follows a wire at 2 s.
+/// Returns their mean time in ms, and the frames on the wire.
+fn publish(models: &[ModelId], to: &[u32], seed: u64) -> (f64, World) {
     let key = Security::Key(b"a key that both ends have".to_vec());
     let mut config = Config::new(Pattern::PublishSubscribe, key);
     config.models = models.to_vec();
     config.assumed.mtu = 113.0;
-    let mut world = World::new(&config, PerformanceMap::shipped(), 6, before, seed);
+    let wire = Network { delay: 3_000, ..crate::rate(1e10) };
+    let mut world = World::new(&config, PerformanceMap::shipped(), 6, wire, seed);
     world.network_at(2 * SECOND, RADIO);
     world.to = to.to_vec();
-    world.sends(3 * SECOND, every, 40, 1_700);
-    world.run(3 * SECOND + 40 * every + 30 * SECOND);
-    let receivers: Vec<usize> = match to {
-        [] => (0..6).collect(),
-        to => to.iter().map(|member| *member as usize).collect(),
-    };
-    let all = world.messages.iter().flat_map(|own| receivers.iter().map(|one| own.took[*one]));
-    let took: Vec<f64> = all.map(|took| took.unwrap_or(30 * SECOND) as f64 / 1e6).collect();
-    let there = took.iter().filter(|ms| **ms < 30e3).count() as f64 / took.len() as f64;
-    let mean = took.iter().sum::<f64>() / took.len() as f64;
-    eprintln!(
-        "{models:?} to {to:?}, seed {seed}: {mean:.0} ms, {there:.3}, {} frames, {} dropped, {}",
-        world.frames,
-        world.dropped(),
-        world.hub.explain()
-    );
-    (mean, there, world.frames)
+    world.sends(3 * SECOND, SECOND, 40, 1_700);
+    world.run(73 * SECOND);
+    let receivers = if to.is_empty() { 6 } else { to.len() };
+    let all = world.messages.iter().flat_map(|own| own.took.iter().flatten());
+    let took: Vec<f64> = all.map(|took| *took as f64 / 1e6).collect();
+    assert_eq!((took.len(), world.duplicates), (40 * receivers, 0));
+    (took.iter().sum::<f64>() / took.len() as f64, world)
 }
 
+/// The round trip of the wire was the only thing that multicast with acknowledgements ever learned, so
+/// that it sent 1 Gbit/s over the radio until the end. In nodes, where queues drop, a reading took up to
+/// 9 s.
 #[test]
-fn a_path_that_becomes_slow_is_not_flooded_with_messages() {
-    let fast = Network { delay: 3_000, loss: 0.0, mtu: 1_500, ..crate::rate(1e10) };
-    for models in [&[ModelId::MulticastFec][..], &[ModelId::UdpArq], &[]] {
-        for (to, every) in [(&[4][..], 500 * MS), (&[][..], SECOND)] {
-            for seed in 1..4 {
-                let (least, all, few) = publish(models, RADIO, to, every, seed);
-                let (mean, there, frames) = publish(models, fast, to, every, seed);
-                println!("{least} {all} {few}, {mean} {there} {frames}");
+fn the_rate_of_a_slow_path_is_found_from_acknowledgements() {
+    for models in [&[ModelId::MulticastFec][..], &[]] {
+        for to in [&[4][..], &[]] {
+            for seed in 1..6 {
+                let (mean, world) = publish(models, to, seed);
+                let rate = world.hub.explain().conditions.rate_bit_s;
+                eprintln!("{models:?} to {to:?}, seed {seed}: {mean:.0} ms, {rate:.0} bit/s");
+                // A message takes 90 ms of the channel, and ten packets may always go in a round trip.
+                assert!(mean < 180.0 && rate < 2e6, "{mean} ms, {rate} bit/s");
             }
         }
     }

@@ -66,6 +66,9 @@ const AT_ONCE: Span = Span::from_us(1);
 /// Only the first slots give round-trip samples; later ones can include queueing.
 const FIRST: u16 = 8;
 
+/// Number of finished messages whose received answers are still reported.
+const REMEMBERED: usize = 16;
+
 /// The hub of a multicast group.
 #[derive(Debug)]
 pub struct FecHub {
@@ -177,7 +180,7 @@ impl FecHub {
         let slot = Span::from_us(schedule.slot_us.into());
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
-        if self.schedules.len() > over::REMEMBERED * 8 {
+        if self.schedules.len() > REMEMBERED * 8 {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();

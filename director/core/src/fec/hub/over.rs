@@ -1,6 +1,6 @@
 //! Messages that are finished, and the report of that to members.
 
-use super::{FecHub, HubEvent};
+use super::{FecHub, HubEvent, REMEMBERED};
 use crate::Instant;
 use crate::fec::frame::Frame;
 use crate::fec::sending::Sending;
@@ -10,8 +10,6 @@ use crate::switch::{MemberId, MessageId};
 
 /// Copies of the final report on received answers.
 const LAST_COPIES: usize = 3;
-/// Number of finished messages whose received answers are still reported.
-pub(super) const REMEMBERED: usize = 16;
 
 impl FecHub {
     /// Finishes messages that are complete or too old.

@@ -127,10 +127,14 @@ impl FecMember {
         }
     }
 
-    /// Time of a frame, by the rate that the hub has told, or as frames of bursts arrive: the path may
-    /// have become far slower since.
     fn frame_time(&self) -> Span {
-        self.settings.airtime(self.settings.datagram).max(self.spacing.mean())
+        self.settings.airtime(self.settings.datagram)
+    }
+
+    /// Interval of frames, by the rate that the hub has told, or as those of bursts arrive: the path may
+    /// have become far slower since.
+    fn interval(&self) -> Span {
+        self.frame_time().max(self.spacing.mean())
     }
 
     /// Updates the round-trip time with queues. The rate is that of slots, or that at which frames
@@ -183,7 +187,7 @@ impl FecMember {
         self.newest = self.newest.max(message);
         self.spacing.add(message, symbol, left, now);
         let burst_ends = now + u64::from(left) * self.frame_time();
-        let nack_at = burst_ends + self.backoff(0);
+        let nack_at = now + u64::from(left) * self.interval() + self.backoff(0);
         let fresh = Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
         self.incomplete.entry(message).or_insert(fresh);
         if self.incomplete.len() > MAX_OPEN {
@@ -248,13 +252,13 @@ impl FecMember {
     /// repair suppresses the other reports. A single member reports at once.
     fn backoff(&mut self, tries: u32) -> Span {
         if self.settings.members <= 1 {
-            return 2 * self.frame_time() * (1 << tries.min(6));
+            return 2 * self.interval() * (1 << tries.min(6));
         }
-        let most = self.settings.round_trip.max(8 * self.frame_time()).as_ns_f64();
+        let most = self.settings.round_trip.max(8 * self.interval()).as_ns_f64();
         let lambda = f64::from(self.settings.members.max(1)).ln() + 1.0;
         let spread = lambda.exp() - 1.0;
         let wait = most / lambda * (self.rng.uniform() * spread + 1.0).ln();
-        (2 * self.frame_time() + Span::from_ns_f64(wait)) * (1 << tries.min(6))
+        (2 * self.interval() + Span::from_ns_f64(wait)) * (1 << tries.min(6))
     }
 
     /// Answers a received message; `false` if it has no open answer.
