@@ -1,4 +1,4 @@
-"""Times to join, states, partitions and pings of experiments/devices/thread-fleet.yaml: thread_fleet.py RUN."""
+"""Joins, partitions and pings of experiments/devices/thread-fleet.yaml: thread_fleet.py RUN."""
 
 import collections
 import pathlib
