@@ -2,8 +2,8 @@
 # An OpenThread device: thread-device.sh NUMBER COUNT GAP ROUNDS EVERY ROUTERS ADDRESS
 # Starts its network GAP s after the device before it, prints its state for 30 s, and pings from COUNT * GAP + 35 s
 # on: in each round each device pings one other, and all devices together send one ping each EVERY s.
-# COUNT - 1 rounds are all pairs, in both directions. Both pings of a pair are in the same or the next round, because
-# the second one then needs no address query, which each router repeats to all; half of each round are such pings.
+# COUNT - 1 rounds are all pairs, in both directions. Both pings of most pairs are in the same round: the second
+# one then needs no address query, which each router repeats to all. So about half of each round's pings need none.
 # Devices become routers while there are less than ROUTERS. ADDRESS is eid, or rloc: routing locators need no queries,
 # and devices learn them from files in /tmp, which all nodes share in virtual time.
 number=$1 count=$2 gap=$3 rounds=$4 every=$5 routers=$6 address=$7
@@ -36,7 +36,8 @@ SETTINGS
     round=1
     while [ "$round" -le "$rounds" ]; do
         away=$(((round + 1) / 2))
-        [ $(((round + number) % 2)) -eq 1 ] || away=$((count - away))
+        block=$(((number - 1) / away))
+        [ $(((round + block) % 2)) -eq 1 ] || away=$((count - away))
         to=$(((number - 1 + away) % count + 1))
         target=fd00:db8:a0::1:$to
         if [ "$address" = rloc ] && read -r locator < "/tmp/thread-rloc-$to"; then
