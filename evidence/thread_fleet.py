@@ -1,4 +1,4 @@
-"""Times to join, states and pings of experiments/devices/thread-fleet.yaml: thread_fleet.py RUN."""
+"""Joins, partitions and pings of experiments/devices/thread-fleet.yaml: thread_fleet.py RUN."""
 
 import collections
 import pathlib
@@ -11,7 +11,10 @@ JOINED = {"leader", "router", "child"}
 
 joined: list[int | None] = []
 times: list[int] = []
+rounds: list[int] = []
 last: collections.Counter[str] = collections.Counter()
+partitions: collections.Counter[str] = collections.Counter()
+lost_states: collections.Counter[str] = collections.Counter()
 pings: collections.Counter[str] = collections.Counter()
 counters: collections.Counter[str] = collections.Counter()
 for output in sorted((pathlib.Path(sys.argv[1]) / "programs").glob("thread-*.run.out")):
@@ -20,15 +23,22 @@ for output in sorted((pathlib.Path(sys.argv[1]) / "programs").glob("thread-*.run
     at = [time for time, state in zip(ASKED, states, strict=False) if state in JOINED]
     joined.append(at[0] if at else None)
     last[states[-1] if states else "no state"] += 1
-    for sent, received in re.findall(r"(\d+) packets transmitted, (\d+) packets received", text):
+    lost_states.update(state for state in states[len(ASKED) :] if state not in JOINED)
+    # Only `partitionid` prints a line of digits.
+    numbers = re.findall(r"^(\d+)\s*$", text, re.M)
+    partitions[numbers[-1] if numbers else "no partition"] += 1
+    ended = re.findall(r"(\d+) packets transmitted, (\d+) packets received", text)
+    rounds.append(len(ended))
+    for sent, received in ended:
         pings["sent"] += int(sent)
         pings["answered"] += int(received)
     times += [int(time) for time in re.findall(r"icmp_seq=\d+ hlim=\d+ time=(\d+)ms", text)]
     for name, value in re.findall(r"^\s*((?:Tx|Rx)\w+): (\d+)", text, re.M):
         counters[name] += int(value)
 print("joined within s:", sorted(collections.Counter(joined).items(), key=str))
-print("last state:", dict(last))
-print("pings:", dict(pings))
+print("last state:", dict(last), "not joined during pings:", dict(lost_states))
+print("last partition:", sorted(partitions.values(), reverse=True), "devices")
+print("pings:", dict(pings), "rounds:", [min(rounds, default=0), max(rounds, default=0)])
 if times:
     times.sort()
     percentiles = [times[len(times) * share // 100] for share in (5, 50, 95)]

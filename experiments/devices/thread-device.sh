@@ -1,10 +1,13 @@
 #!/bin/sh
-# An OpenThread device: thread-device.sh NUMBER COUNT GAP
-# Starts its network GAP s after the device before it, prints its state for 30 s, and after
-# COUNT * GAP + 35 s pings each other device, or one if there are more than 50, with a fifth of a second
-# between the pings of all devices.
-number=$1 count=$2 gap=$3
-[ "$count" -le 50 ] && pings=$((count - 1)) || pings=1
+# An OpenThread device: thread-device.sh NUMBER COUNT GAP ROUNDS EVERY ROUTERS ADDRESS
+# Starts its network GAP s after the device before it, prints its state for 30 s, and pings from COUNT * GAP + 35 s
+# on: in each round each device pings one other, and all devices together send one ping each EVERY s.
+# COUNT - 1 rounds are all pairs, in both directions. Both pings of most pairs are in the same round: the second
+# one then needs no address query, which each router repeats to all. So about half of each round's pings need none.
+# Devices become routers while there are less than ROUTERS. ADDRESS is eid, or rloc: routing locators need no queries,
+# and devices learn them from files in /tmp, which all nodes share in virtual time.
+number=$1 count=$2 gap=$3 rounds=$4 every=$5 routers=$6 address=$7
+pause=$(awk "BEGIN {print $count * $every}")
 {
     cat <<SETTINGS
 dataset clear
@@ -18,23 +21,40 @@ dataset networkkey 00112233445566778899aabbccddeeff
 dataset pskc 445f2b5ca6f2a93a55ce570a70efeecb
 dataset securitypolicy 672 onrc
 dataset commit active
+routerupgradethreshold $routers
 ifconfig up
 ipaddr add fd00:db8:a0::1:$number
 SETTINGS
     sleep "$(awk "BEGIN {print 2 + $number * $gap}")"
     echo thread start
-    for pause in 1 1 1 1 1 2 3 5 5 10; do
-        sleep $pause
+    for second in 1 1 1 1 1 2 3 5 5 10; do
+        sleep $second
         echo state
     done
-    sleep "$(awk "BEGIN {print ($count - $number) * $gap + 3 + $number / 5}")"
+    echo rloc16
+    sleep "$(awk "BEGIN {print ($count - $number) * $gap + 3 + $number * $every}")"
     round=1
-    while [ "$round" -le "$pings" ]; do
-        echo "ping fd00:db8:a0::1:$(((number - 1 + round * 7919) % count + 1))"
-        sleep "$(awk "BEGIN {print $count / 5}")"
+    while [ "$round" -le "$rounds" ]; do
+        away=$(((round + 1) / 2))
+        block=$(((number - 1) / away))
+        [ $(((round + block) % 2)) -eq 1 ] || away=$((count - away))
+        to=$(((number - 1 + away) % count + 1))
+        target=fd00:db8:a0::1:$to
+        if [ "$address" = rloc ] && read -r locator < "/tmp/thread-rloc-$to"; then
+            target=fd00:db8:a0::ff:fe00:$locator
+        fi
+        printf '%s\n' state partitionid rloc16 "ping $target"
+        sleep "$pause"
         round=$((round + 1))
     done
     echo state
+    echo partitionid
     echo counters mac
     sleep 600
-} | exec ./ot-cli-ftd -L eth0 "$number"
+} | ./ot-cli-ftd -L eth0 "$number" | while read -r line; do
+    # The line that rloc16 prints: four digits and a carriage return.
+    case $line in
+        [0-9a-f][0-9a-f][0-9a-f][0-9a-f]?) echo "${line%?}" > "/tmp/thread-rloc-$number" ;;
+    esac
+    printf '%s\n' "$line"
+done
