@@ -1,6 +1,6 @@
 //! Cost of the models.
 
-use super::{Candidate, ENOUGH, Policy, timeout};
+use super::{Bad, Candidate, ENOUGH, Policy, timeout};
 use crate::conditions::Conditions;
 use crate::envelope::DATA_OVERHEAD;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
@@ -31,10 +31,21 @@ impl Policy {
     pub(super) fn predict(&mut self, here: &Conditions, map: &PerformanceMap) {
         let worst = Conditions { loss: here.loss.max(self.worst_loss), ..*here };
         let near = |known: &Conditions, now| known.distance(now) < self.settings.moved;
-        if self.at.is_some_and(|(at, bad)| near(&at, here) && near(&bad, &worst)) {
+        let same = |other: Option<Bad>| match (self.bad, other) {
+            (Some(now), Some(then)) => now.is_near(&then, here, self.settings.moved),
+            (now, then) => now == then,
+        };
+        let is_same = |(at, most, bad): (Conditions, Conditions, Option<Bad>)| {
+            near(&at, here) && near(&most, &worst) && same(bad)
+        };
+        if self.at.is_some_and(is_same) {
             return;
         }
-        self.at = Some((*here, worst));
+        self.at = Some((*here, worst, self.bad));
+        let parts = self.bad.map(|bad| {
+            let [own, others] = bad.conditions(here);
+            [(own, map.near(&own), bad.share), (others, map.near(&others), 1.0 - bad.share)]
+        });
         let (pattern, may_fall_back) = (self.pattern, self.may_fall_back());
         // Maps cover answered messages; analytic predictions cover the others.
         let predict = |model: ModelId, (here, near): (&Conditions, &Near)| {
@@ -57,6 +68,13 @@ impl Policy {
             if let Some((figures, _)) = &mut candidate.predicted {
                 figures.delay_ms = figures.delay_ms.last_of(here.group);
             }
+            candidate.apart = parts.as_ref().and_then(|parts| {
+                let [bad, others] = parts.each_ref().map(|(at, near, share)| {
+                    let (figures, _) = predict(candidate.model, (at, near))?;
+                    Some(figures.delay_ms.last_of(here.group * share))
+                });
+                Some([bad?, others?])
+            });
             let used = candidate.predicted.as_ref().map_or(0.0, |(figures, _)| figures.bytes);
             let spends = candidate.model.repairs_ahead();
             let least = spends.then(|| candidate.model.predict(pattern, here)).flatten();
@@ -96,7 +114,9 @@ impl Policy {
         let overload = self.overload(candidate, here);
         let unsure =
             (self.common_correction + candidate.correction + DISTANCE_SURCHARGE * distance).exp();
-        let Quantiles { p50, p90, p99 } = figures.delay_ms;
+        let parts = candidate.apart.zip(self.bad);
+        let delay = parts.map_or(figures.delay_ms, |(parts, bad)| bad.mean(parts));
+        let Quantiles { p50, p90, p99 } = delay;
         // Close to the mean delay, weighted towards the tail. Undelivered messages count as a
         // proportional delay.
         let mut cost = unsure * (p50 + p90 + p99) / 3.0 / figures.delivery.max(1e-3);

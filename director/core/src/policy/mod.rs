@@ -2,15 +2,17 @@
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+mod bad;
 mod cost;
 mod decision;
 #[cfg(test)]
 mod tests;
 
+pub use self::bad::Bad;
 pub use self::decision::{Choice, Decision, Reason};
 
 use crate::conditions::Conditions;
-use crate::map::{Figures, PerformanceMap};
+use crate::map::{Figures, PerformanceMap, Quantiles};
 use crate::model::{ModelId, Models};
 use crate::properties::{Preference, TransportProperties};
 use crate::targets::{Pattern, QosTargets};
@@ -91,10 +93,12 @@ pub struct Policy {
     observed: u32,
     measured: f64,
     challenger: Option<(ModelId, u32)>,
-    /// Conditions of the last predictions: expected, and with the worst-case loss.
-    at: Option<(Conditions, Conditions)>,
+    /// Conditions of the last predictions: expected, with the worst-case loss, and of bad members.
+    at: Option<(Conditions, Conditions, Option<Bad>)>,
     /// Worst-case frame loss.
     worst_loss: f64,
+    /// Members that lose far more than the others.
+    bad: Option<Bad>,
     /// Whether multicast reaches no member.
     no_multicast: bool,
     /// Whether IP fragments are longer than the path permits.
@@ -112,6 +116,8 @@ pub struct Policy {
 struct Candidate {
     model: ModelId,
     predicted: Option<(Figures, f64)>,
+    /// Delay at members that lose far more, and at the others.
+    apart: Option<[Quantiles; 2]>,
     /// Minimum bytes per message: some models send more where there is capacity.
     needs: f64,
     /// Worst-case share of messages that another model would have to send again.
@@ -137,6 +143,7 @@ impl Policy {
             .map(|model| Candidate {
                 model: *model,
                 predicted: None,
+                apart: None,
                 needs: 0.0,
                 risk: 0.0,
                 correction: 0.0,
@@ -156,6 +163,7 @@ impl Policy {
             challenger: None,
             at: None,
             worst_loss: 0.0,
+            bad: None,
             no_multicast: false,
             no_fragments: false,
             fall_back: false,

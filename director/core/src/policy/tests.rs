@@ -216,3 +216,29 @@ fn a_decision_looks_at_the_map_only_when_the_session_has_moved() {
     policy.decide(second(1), &at(0.2), &map, false);
     assert_ne!(policy.at, asked);
 }
+
+/// What failed before: members that lose far more than the others did not count at all, so a model that
+/// serves them badly was kept for the others.
+#[test]
+fn members_that_lose_far_more_count_by_their_number() {
+    let mut map = PerformanceMap::new();
+    for (loss, arq, fec) in [(0.0, 4.0, 5.0), (0.5, 60.0, 20.0)] {
+        let at = Conditions { group: 10.0, ..at(loss) };
+        let point = |ms| Point { at, figures: figures(ms, 1.0, 100.0) };
+        map.add(ModelId::UdpArq, point(arq));
+        map.add(ModelId::MulticastFec, point(fec));
+    }
+    let all = [ModelId::UdpArq, ModelId::MulticastFec];
+    let (targets, asked) = (QosTargets::default(), TransportProperties::default());
+    let best = |bad: Option<Bad>| {
+        let mut policy =
+            Policy::new(Pattern::PublishCollect, asked, targets, &all, all[0], Settings::default());
+        policy.set_bad(bad);
+        let here = Conditions { group: 10.0, ..at(0.0) };
+        policy.decide(second(1), &here, &map, false).best
+    };
+    let bad = |share| Some(Bad { share, loss: [0.5, 0.0], farther: Span::ZERO });
+    assert_eq!(best(None), Some(ModelId::UdpArq));
+    assert_eq!(best(bad(0.2)), Some(ModelId::MulticastFec));
+    assert_eq!(best(bad(0.001)), Some(ModelId::UdpArq), "hardly any");
+}

@@ -53,6 +53,8 @@ impl Frames {
 pub(super) struct Apart {
     frames: BTreeMap<MemberId, Frames>,
     apart: BTreeMap<MemberId, f64>,
+    /// The same, however many they are.
+    bad: BTreeMap<MemberId, f64>,
 }
 
 impl Apart {
@@ -71,7 +73,8 @@ impl Apart {
         }
         let (_, median, _) = shares.select_nth_unstable_by(middle, f64::total_cmp);
         let limit = *median * FACTOR + MORE;
-        let was = core::mem::take(&mut self.apart);
+        let was = core::mem::take(&mut self.bad);
+        self.apart.clear();
         let is = |member: &MemberId, frames: &Frames| {
             // Once apart, it must certainly be no better to stay.
             let loss = if was.contains_key(member) { frames.share() } else { frames.least(burst) };
@@ -82,8 +85,27 @@ impl Apart {
             apart.map(|(member, frames)| (*member, frames.share())).collect();
         // Otherwise none is apart, not even those that were: it is the network that has changed.
         if apart.len() * FEW <= self.frames.len() {
-            self.apart = apart;
+            self.apart = apart.clone();
         }
+        self.bad = apart;
+    }
+
+    /// Members that certainly lose far more than most, however many, as a share of all; their mean
+    /// loss and that of the others. `None` if there are none.
+    pub fn bad(&self) -> Option<(f64, f64, f64)> {
+        let (count, all) = (self.bad.len() as f64, self.frames.len() as f64);
+        if self.bad.is_empty() || count >= all {
+            return None;
+        }
+        let bad: f64 = self.bad.values().sum();
+        let good = self.frames.iter().filter(|(member, _)| !self.bad.contains_key(member));
+        let good: f64 = good.map(|(_, frames)| frames.share()).sum();
+        Some((count / all, bad / count, good / (all - count)))
+    }
+
+    /// The members that [`bad`](Self::bad) counts.
+    pub fn bad_members(&self) -> impl Iterator<Item = &MemberId> {
+        self.bad.keys()
     }
 
     /// The members that are apart, and their loss, 0 to 1.
@@ -100,6 +122,7 @@ impl Apart {
     pub fn remove(&mut self, member: MemberId) {
         self.frames.remove(&member);
         self.apart.remove(&member);
+        self.bad.remove(&member);
     }
 }
 
@@ -140,6 +163,7 @@ mod tests {
         assert!(apart.has(3));
         apart = group(&[(20, 0), (20, 0), (20, 0), (10, 10)]);
         apart.apart.clear();
+        apart.bad.clear();
         apart.update(6.0);
         assert!(!apart.has(3));
     }

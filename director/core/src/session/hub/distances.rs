@@ -45,6 +45,15 @@ impl Distances {
         sum / self.least.len() as u64
     }
 
+    /// How much longer the mean round trip to these members is than that to the nearest.
+    pub fn excess<'a>(&self, members: impl Iterator<Item = &'a MemberId>) -> Span {
+        let Some((nearest, _)) = self.nearest else { return Span::ZERO };
+        let trips: Vec<Span> =
+            members.filter_map(|m| self.least.get(m)).map(|(_, trip)| *trip - nearest).collect();
+        let sum: Span = trips.iter().copied().sum();
+        sum / (trips.len().max(1) as u64)
+    }
+
     /// A member has left.
     pub fn remove(&mut self, member: MemberId) {
         self.least.remove(&member);

@@ -1,10 +1,11 @@
 //! Supervision of the model in use, and model selection.
 
 use super::Hub;
+use crate::conditions::Conditions;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
-use crate::policy::Choice;
+use crate::policy::{Bad, Choice};
 use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};
 use crate::window::OVERTAKEN;
@@ -166,12 +167,22 @@ impl Hub {
         self.set_pace();
         let from = self.policy.current();
         self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
+        self.policy.set_bad(self.bad_members(&here));
         let decision = self.policy.decide(now, &here, &self.map, self.urgent);
         self.urgent = false;
         if let Choice::Change(to) = decision.choice {
             self.change(from, to, now);
         }
         self.last = Some(decision);
+    }
+
+    /// Members that lose far more than the others, for the policy.
+    fn bad_members(&self, here: &Conditions) -> Option<Bad> {
+        let (share, bad, good) = self.apart.bad()?;
+        let farther = self.distances.excess(self.apart.bad_members());
+        // What members that are apart lose is not in the conditions.
+        let good = if self.apart.members().is_empty() { good } else { here.loss };
+        Some(Bad { share, loss: [bad, good], farther })
     }
 
     /// A model has rejected a message. Returns whether another model may carry it: the session
