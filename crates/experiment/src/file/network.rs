@@ -110,6 +110,15 @@ impl Read for Network {
             query_interval: fields.optional("query_interval"),
             timetable: fields.optional("timetable"),
         };
+        for (key, other, advice) in [
+            ("switch", "vlan", "add the number of its VLAN, such as `vlan: 10`"),
+            ("vlan", "switch", "add the network whose switch has the VLAN, such as `switch: lan`"),
+        ] {
+            if fields.has(key) && !fields.has(other) {
+                let problem = Problem::new(format!("a network with `{key}` and no `{other}`"));
+                fields.sink.add(problem.at(node.place).label(advice));
+            }
+        }
         if let Some(profile) = &network.profile {
             for key in ["channel", "links"] {
                 if !fields.has(key) {

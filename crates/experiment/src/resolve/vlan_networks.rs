@@ -72,20 +72,8 @@ fn resolve<'f>(
     networks: &Networks<'f>,
     sink: &mut Sink,
 ) -> Option<Resolved<'f>> {
-    let (Some(at), Some(vlan)) = (&network.switch, &network.vlan) else {
-        let (text, label) = match &network.switch {
-            Some(at) => (
-                format!("`{name}` has a `switch`, but no `vlan`"),
-                format!("add the number of its VLAN on `{}`, such as `vlan: 10`", at.value),
-            ),
-            None => (
-                format!("`{name}` has a `vlan`, but no `switch`"),
-                "add `switch`, the network whose switch has this VLAN".to_owned(),
-            ),
-        };
-        sink.add(Problem::new(text).at(place).label(label));
-        return None;
-    };
+    // The reader has reported one without the other.
+    let (at, vlan) = (network.switch.as_ref()?, network.vlan.as_ref()?);
     check_keys(name, network, sink);
     let number = Some(vlan.value).filter(|number| NETWORK_VLANS.contains(number));
     let Some(number) = number.and_then(|number| u16::try_from(number).ok()) else {
