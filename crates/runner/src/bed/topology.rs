@@ -88,24 +88,11 @@ impl Topology {
                     topology.add_vlan_port(segment, *vlan);
                     continue;
                 }
-                let endpoint = topology.owners[segment].len();
-                topology.places.push(Place { segment, endpoint });
+                topology.places.push(Place { segment, endpoint: topology.owners[segment].len() });
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
-                // The medium leaves frames that the kernel impairs unchanged.
-                let (up, down) = match network.backend {
-                    Backend::Medium => (link.up.clone(), link.down.clone()),
-                    Backend::Netem => Default::default(),
-                };
-                topology.segments[segment].endpoints.push(Endpoint {
-                    up,
-                    down,
-                    mac: planned.has_planned_mac().then_some(link.mac.0),
-                    states: link.states.clone(),
-                    vlans: link.vlans.clone(),
-                    is_bridge: planned.is_port(link),
-                    vlan_ports: Vec::new(),
-                });
+                let end = endpoint(planned, link, network);
+                topology.segments[segment].endpoints.push(end);
             }
             // A node without interfaces is a member too: lab and plan number nodes alike.
             let limits = limits(planned);
@@ -169,6 +156,24 @@ impl Topology {
                 Change::Partition(Some(part))
             }
         }
+    }
+}
+
+/// The endpoint of a node's link.
+fn endpoint(planned: &PlannedNode, link: &PlannedLink, network: &PlannedNetwork) -> Endpoint {
+    // The medium leaves frames that the kernel impairs unchanged.
+    let (up, down) = match network.backend {
+        Backend::Medium => (link.up.clone(), link.down.clone()),
+        Backend::Netem => Default::default(),
+    };
+    Endpoint {
+        up,
+        down,
+        mac: planned.has_planned_mac().then_some(link.mac.0),
+        states: link.states.clone(),
+        vlans: link.vlans.clone(),
+        is_bridge: planned.is_port(link),
+        vlan_ports: Vec::new(),
     }
 }
 
