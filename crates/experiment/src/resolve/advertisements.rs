@@ -86,7 +86,11 @@ networks:
             ("'fd00::/64'], adv", "'fd00::/80'], adv", "use `fd00::/64`"),
             (", advertise: true", "", "`a` gets no router advertisements"),
             ("r: {forward: true}, s: {forward: true}", "r: {}, s: {}", "no router sends"),
-            ("a: {address: slaac}", "a: {address: slack}", "expected a way to assign addresses"),
+            (
+                "a: {address: slaac}",
+                "a: {address: slack}",
+                "`slack` is not a way to assign addresses",
+            ),
         ] {
             let error = plan(&FILE.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");

@@ -96,8 +96,9 @@ fn of(
         node.links.iter().any(|link| link.network == name && (link.by_dhcp || link.by_slaac))
     });
     if let Some(leased) = leased {
+        let source = if leased.links.iter().any(|link| link.by_dhcp) { "DHCP" } else { "SLAAC" };
         let text = format!(
-            "`{}` gets its address from the network, and gateways start before that",
+            "`{}` gets its address by {source}, and gateways start before that",
             leased.name
         );
         return report(text, "remove `address` of its group, or use `broker: mosquitto`");

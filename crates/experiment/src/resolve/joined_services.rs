@@ -1,6 +1,7 @@
 //! Services of networks that bridges join: one of them has the services, for all.
 
 use crate::file::{Addressing, File, Network};
+use crate::plan::PlannedServices;
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::bridges::{Bridges, has_stp};
@@ -40,14 +41,20 @@ pub(super) fn add(
                 format!("a bridge joins `{second}` with `{}`, and both have services", first.name);
             let label = format!("remove `{key}`: the services of `{}` serve both", first.name);
             sink.add(Problem::new(text).at(place).label(label));
-            continue;
         }
         check_room(&set, &first, networks, place, sink);
         if first.services.dhcp {
             check_stp(&set, networks, file, (key, place), sink);
         }
+        // Also after that mistake, so that no group lacks a server in addition.
+        let all = with.iter().map(|at| networks.networks[*at].services);
+        let served = all.fold(first.services, |all, own| PlannedServices {
+            nat: all.nat || own.nat,
+            dhcp: all.dhcp || own.dhcp,
+            dns: all.dns || own.dns,
+        });
         for at in set {
-            networks.networks[at].served = first.services;
+            networks.networks[at].served = served;
         }
     }
 }
