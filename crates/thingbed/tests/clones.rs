@@ -113,7 +113,7 @@ fn a_bridge_with_stp_and_its_hosts_are_cloned() {
     if !common::has("ping") {
         return;
     }
-    let text = "experiment: bridges
+    let text = "experiment: NAME
 nodes: {left: {}, switch: {bridge: true, stp: true}, right: {}}
 networks:
   one: {attach: [left, switch], subnet: 10.3.0.0/24}

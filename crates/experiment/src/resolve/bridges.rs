@@ -338,11 +338,16 @@ duration: 1 s
         for (from, to, message) in [
             ("left: {", "left: {nat: true, ", "both have services"),
             ("bridge: true", "bridge: true, stp: true", "forward frames after 30 s"),
-            ("a: {count: 2", "a: {count: 9", "and its services, do not fit"),
+            ("a: {count: 2", "a: {count: 9", "do not fit"),
         ] {
             let error = plan(&text.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
         }
+        // All addresses are taken when the services, on the first network, want the last one.
+        let full =
+            FILE.replace("left: {", "left: {dns: true, ").replace("count: 2}, s", "count: 9}, s");
+        let error = plan(&full).unwrap_err();
+        assert!(error.contains("14 nodes of the networks that bridges join"), "{error}");
     }
 
     #[test]
