@@ -24,6 +24,7 @@ mod switch;
 mod test_times;
 mod threads;
 mod timer_wheel;
+mod vlan_ports;
 mod worker;
 
 pub use change::Change;
@@ -38,6 +39,6 @@ pub use overflow::Overflow;
 pub use priority::Priority;
 pub use remote::{LinkStates, Remote};
 pub use segment::Segment;
-pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
+pub use spec::{Delivery, Drop, Endpoint, SegmentSpec, VlanPort};
 pub use stalls::Stalls;
 pub use threads::Threads;

@@ -34,7 +34,7 @@ pub(crate) enum Command<O> {
     ReportStates(SyncSender<LinkStates>),
     Observer(Box<dyn FnOnce(&mut O) + Send>),
     Attach(Box<NewPort<O>>),
-    Detach(Place, SyncSender<Option<OwnedFd>>),
+    Detach(Place, SyncSender<Vec<OwnedFd>>),
     /// Another thread has added a port at this place.
     Reserve(Place),
 }

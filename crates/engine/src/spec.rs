@@ -24,6 +24,18 @@ pub struct Endpoint {
     /// Whether further networks are behind the endpoint, so that it gets all multicast and all
     /// membership reports, as the port of a router does.
     pub is_bridge: bool,
+    /// Ports of the node's interfaces in VLANs of a trunk. Frames have no tag there, and the VLAN's on
+    /// the link.
+    pub vlan_ports: Vec<VlanPort>,
+}
+
+/// A port at which frames of one VLAN of a trunk have no tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VlanPort {
+    /// Number of the VLAN.
+    pub vlan: u16,
+    /// Number of the port. Its place is that of the trunk.
+    pub port: usize,
 }
 
 /// Specification of a segment.

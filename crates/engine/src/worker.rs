@@ -12,6 +12,7 @@ use crate::segment::Segment;
 use crate::shared_observer::SharedObserver;
 use crate::spec::{Delivery, SegmentSpec};
 use crate::stalls::StallDetector;
+use crate::vlan_ports::VlanPorts;
 use link::{Direction, Totals};
 use std::io;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub(crate) struct Worker<Io, O> {
     places: Vec<Place>,
     /// The port of each endpoint, by segment.
     ports: Vec<Vec<usize>>,
+    /// Further ports of trunks.
+    vlan_ports: VlanPorts,
     observer: SharedObserver<O>,
     commands: Arc<Commands<O>>,
     watch: StallDetector,
@@ -104,9 +107,13 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
         commands: Arc<Commands<O>>,
         spin: Span,
     ) -> Self {
+        let vlan_ports = VlanPorts::new(segments);
         let segments: Vec<_> = segments.iter().map(Segment::new).collect();
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
         for (port, place) in places.iter().enumerate() {
+            if vlan_ports.has(port) {
+                continue;
+            }
             // Places of other threads do not exist here.
             if let Some(slot) = ports[place.segment].get_mut(place.endpoint) {
                 *slot = port;
@@ -118,6 +125,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             segments,
             places,
             ports,
+            vlan_ports,
             observer,
             commands,
             watch: StallDetector::default(),
@@ -264,8 +272,10 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                 self.watch.on_backlog(last - at);
             }
             let segment = &mut self.segments[place.segment];
-            let frame = &buffer[..received.len];
-            let bytes = frame.get(segment.prefix()..).unwrap_or_default();
+            let (port, len, prefix) = (received.port, received.len, segment.prefix());
+            let len = self.vlan_ports.add_tag(port, buffer, len, prefix);
+            let frame = &buffer[..len];
+            let bytes = frame.get(prefix..).unwrap_or_default();
             self.observer.with(|observer| observer.sent(place, bytes, at));
             segment.send(place.endpoint, frame, last);
             (taken, row) = (taken + 1, row + 1);
@@ -295,8 +305,11 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
         let due = std::iter::from_fn(|| own.due(now)).take(MAX_ROW);
         self.leaving.extend(due.map(|delivery| (delivery, now, false)));
         for (delivery, at, sent) in &mut self.leaving {
-            let port = self.ports[segment][delivery.endpoint];
-            *sent = self.io.send(port, &delivery.frame);
+            let (endpoint, prefix) = (delivery.endpoint, delivery.prefix);
+            let port = self.ports[segment][endpoint];
+            let (port, frame) =
+                self.vlan_ports.outward((segment, endpoint), port, &delivery.frame, prefix);
+            *sent = self.io.send(port, frame);
             *at = clock::now();
             self.watch.on_work(*at);
         }

@@ -27,9 +27,12 @@ impl Plan {
         self.check_clonable(original)?;
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let links = self.nodes.iter().flat_map(|node| &node.links);
-        let mut taken: HashSet<IpAddr> = links.flat_map(PlannedLink::addresses).collect();
+        let mut taken = Taken {
+            addresses: links.clone().flat_map(PlannedLink::addresses).collect(),
+            macs: links.map(|link| link.mac).collect(),
+        };
         // A next hop may be a device that is not in the plan, such as one behind a hardware interface.
-        taken.extend(self.nodes.iter().flat_map(PlannedNode::next_hops));
+        taken.addresses.extend(self.nodes.iter().flat_map(PlannedNode::next_hops));
         let mut number = self.highest(&original.group);
         let mut clones = Vec::with_capacity(count);
         while clones.len() < count {
@@ -41,7 +44,8 @@ impl Plan {
             }
             let links =
                 original.links.iter().map(|link| self.clone_link(link, planned, &mut taken));
-            let links = links.collect::<Result<_, _>>()?;
+            let mut links = links.collect::<Result<Vec<_>, _>>()?;
+            share_address(original, &mut links);
             // The lab sets the gateways that the original has learned.
             let gateway = |is_ipv6| gateway_of(original, is_ipv6);
             let (gateway, gateway_ipv6) = (gateway(false), gateway(true));
@@ -75,9 +79,17 @@ impl Plan {
                 "`{name}` runs the broker or a gateway of `mqtt`, and a clone would have none"
             ));
         }
-        if original.bridge.is_some() {
+        if original.bridge.as_ref().is_some_and(|bridge| !bridge.stp) {
             return Err(format!(
-                "`{name}` is a bridge, and a second one would close a loop of bridges"
+                "`{name}` is a bridge without the spanning tree protocol, and a second one would close a \
+                 loop in which broadcasts circle for ever; add `stp: true` to its group"
+            ));
+        }
+        if let Some(link) = original.links.iter().find(|link| link.trunk.is_some()) {
+            return Err(format!(
+                "`{name}` has the interface {} of a VLAN on a trunk, and a clone would have none; clone a \
+                 node of one VLAN",
+                link.interface
             ));
         }
         let by_distance = |link: &&PlannedLink| {
@@ -122,7 +134,7 @@ impl Plan {
         &self,
         link: &PlannedLink,
         planned: usize,
-        taken: &mut HashSet<IpAddr>,
+        taken: &mut Taken,
     ) -> Result<PlannedLink, String> {
         let network = self.network(&link.network);
         let free = network.and_then(|network| {
@@ -136,10 +148,14 @@ impl Plan {
             let is_free = |address: IpAddr| {
                 let in_pool =
                     |(first, last): &(IpAddr, IpAddr)| (*first..=*last).contains(&address);
-                !taken.contains(&address) && !pools.iter().any(in_pool)
+                !taken.addresses.contains(&address) && !pools.iter().any(in_pool)
             };
             let mut all = (0..network.subnet.room()).map_while(|index| addresses(network, index));
-            all.find(|(address, second)| is_free(*address) && second.is_none_or(is_free))
+            // A port of a bridge has an Ethernet address, but not the address that it is made of.
+            let is_new = |address, second| !taken.macs.contains(&mac(address, second));
+            all.find(|(address, second)| {
+                is_free(*address) && second.is_none_or(is_free) && is_new(*address, *second)
+            })
         });
         let Some((address, second_address)) = free else {
             let subnet = network.map_or(String::new(), |network| format!(", {},", network.subnet));
@@ -153,16 +169,45 @@ impl Plan {
             ));
         };
         // The plan does not change, so only `taken` keeps clones of one call apart.
-        taken.extend(second_address);
-        taken.insert(address);
-        let mac = Mac::from(of_mac(address, second_address));
+        let mac = mac(address, second_address);
+        taken.addresses.extend(second_address);
+        taken.addresses.insert(address);
+        taken.macs.insert(mac);
         // The server's leases are those of the plan at the start, without clones (decision 27).
-        Ok(PlannedLink { address, second_address, mac, by_dhcp: false, ..link.clone() })
+        Ok(PlannedLink {
+            address,
+            second_address,
+            mac,
+            by_dhcp: false,
+            by_slaac: false,
+            ..link.clone()
+        })
     }
 
     fn serves_dhcp(&self, network: &PlannedNetwork) -> bool {
         let servers = self.nodes.iter().filter(|node| node.services.is_some_and(|own| own.dhcp));
-        servers.flat_map(|node| &node.links).any(|link| link.network == network.name)
+        let joined = self.joined(network);
+        servers.flat_map(|node| &node.links).any(|link| joined.contains(link.network.as_str()))
+    }
+}
+
+/// Addresses that a clone cannot have.
+struct Taken {
+    addresses: HashSet<IpAddr>,
+    macs: HashSet<Mac>,
+}
+
+fn mac(address: IpAddr, second: Option<IpAddr>) -> Mac {
+    Mac::from(of_mac(address, second))
+}
+
+/// Gives all ports of a bridge the addresses of the first one. Those of the others stay free, as on the
+/// original, and are the source of the ports' Ethernet addresses.
+fn share_address(original: &PlannedNode, links: &mut [PlannedLink]) {
+    let mut ports = links.iter_mut().filter(|link| original.is_port(link));
+    let Some(first) = ports.next() else { return };
+    for port in ports {
+        (port.address, port.second_address) = (first.address, first.second_address);
     }
 }
 
@@ -232,6 +277,39 @@ duration: 1 s
         let clones = experiment.plan(&cell, 0, 1).unwrap().clones(0, 2, 99).unwrap();
         let addresses: Vec<_> = clones.iter().map(|t| t.links[0].address.to_string()).collect();
         assert_eq!(addresses, ["10.1.0.3", "10.1.0.5"]);
+    }
+
+    /// What failed: a clone had the Ethernet address of the second port of a bridge.
+    #[test]
+    fn twins_of_bridges_have_one_address_and_new_ports() {
+        let text = "experiment: e
+nodes: {s: {bridge: true, stp: true}, a: {}, b: {}, router: {forward: true}}
+networks:
+  left: {attach: [s, a, router], subnet: 10.0.0.0/24, vlans: {router: [10], a: 10}}
+  right: {attach: [b, s], subnet: 10.0.0.0/24}
+  ten: {switch: left, vlan: 10, subnet: 10.0.10.0/24}
+";
+        let parse = |text: &str| {
+            let experiment = Experiment::parse(text, "e.yaml", "").unwrap();
+            let cell = experiment.cells(&crate::Only::all()).unwrap().remove(0);
+            experiment.plan(&cell, 0, 1).unwrap()
+        };
+        let plan = parse(text);
+        let mut clones = plan.clones(0, 2, 99).unwrap();
+        clones.extend(plan.clones(2, 1, 99).unwrap());
+        let all = || plan.nodes.iter().chain(&clones[..2]).flat_map(|node| &node.links);
+        let macs: std::collections::HashSet<_> =
+            all().filter(|link| link.trunk.is_none()).map(|link| link.mac).collect();
+        assert_eq!(macs.len(), 5 + 4, "{clones:#?}");
+        for twin in &clones[..2] {
+            assert_eq!(twin.links[0].address, twin.links[1].address);
+        }
+        let ports = |node: usize| &plan.nodes[node].links;
+        assert_ne!(clones[2].links[0].mac, ports(0)[1].mac);
+        let router = plan.clones(3, 1, 99).unwrap_err();
+        assert!(router.contains("eth0.10 of a VLAN"), "{router}");
+        let without = parse(&text.replace(", stp: true", ""));
+        assert!(without.clones(0, 1, 99).unwrap_err().contains("add `stp: true`"));
     }
 
     #[test]

@@ -27,8 +27,10 @@ pub(crate) fn expand(root: &Node) -> Node {
             "networks" => each(value, |network| {
                 // A profile's values belong together: a default in between would change the
                 // technology.
+                // The links of a VLAN are those of its switch.
                 if let Some(links) = defaults.get("links")
                     && network.get("profile").is_none()
+                    && network.get("switch").is_none()
                 {
                     fill_links(network, links, all.as_ref());
                 }

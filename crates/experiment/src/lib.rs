@@ -84,7 +84,7 @@ pub use plan::{
     BROKER_NAME, Backend, BrokerKind, Command, FanOut, Interaction, MQTT_PORT, POOL_LIMIT, Plan,
     PlannedBridge, PlannedBroker, PlannedCapture, PlannedChange, PlannedChangeKind, PlannedCpu,
     PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedPlatform, PlannedProfile,
-    PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
+    PlannedRoot, PlannedRoute, PlannedServices, PlannedVlan, SourceAddresses, Way, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

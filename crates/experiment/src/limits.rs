@@ -9,6 +9,8 @@ use std::ops::RangeInclusive;
 
 /// Ports of TCP and UDP.
 pub(crate) const PORT: RangeInclusive<u32> = 1..=65_535;
+/// VLANs that networks can be: those of IEEE 802.1Q without the default one, which is that of the switch.
+pub(crate) const NETWORK_VLANS: RangeInclusive<u32> = 2..=4_094;
 /// Nodes of an experiment, and so of a group.
 pub(crate) const NODES: RangeInclusive<u32> = 1..=100_000;
 /// Least share of CPUs: the kernel's shortest quota is 1 ms, and a period has 100 ms.

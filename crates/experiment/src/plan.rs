@@ -16,7 +16,7 @@ pub(crate) use self::dhcp::learned_gateways;
 pub use self::machine::PlannedMachine;
 pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{
-    Backend, PlannedChange, PlannedChangeKind, PlannedNetwork, SourceAddresses,
+    Backend, PlannedChange, PlannedChangeKind, PlannedNetwork, PlannedVlan, SourceAddresses,
 };
 pub use self::node::{
     PlannedBridge, PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile,

@@ -47,7 +47,8 @@ fn write_link(
             write!(f, " .. {last}")?;
         }
     }
-    write!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
+    let own = if first.by_slaac { ", by SLAAC" } else { "" };
+    write!(f, "{}", if first.by_dhcp { ", by DHCP" } else { own })?;
     match &first.vlans {
         None => writeln!(f)?,
         Some(PortVlans::Access(vlan)) => writeln!(f, ", VLAN {vlan}")?,

@@ -46,8 +46,11 @@ impl fmt::Display for Plan {
             let subnets: Vec<_> = network.subnets().map(|subnet| subnet.to_string()).collect();
             let (name, subnet, mtu) = (&network.name, subnets.join(" and "), network.mtu);
             let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };
+            let vlan = network.vlan.as_ref();
+            let vlan = vlan.map(|own| format!(", VLAN {} of {}", own.number, own.switch));
+            let vlan = vlan.unwrap_or_default();
             let offload = if network.offload { ", segmentation offload" } else { "" };
-            writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}{offload}{by}")?;
+            writeln!(f, "\nnetwork {name}: {subnet}{vlan}, MTU {mtu}, {channel}{offload}{by}")?;
             if let Some(broker) = &network.mqtt {
                 let (kind, on) = (broker.broker, &broker.on);
                 writeln!(f, "  MQTT broker: {kind} on {on}, `{BROKER_NAME}` port {MQTT_PORT}")?;

@@ -57,6 +57,7 @@ fn member(i: u16, nodes: u16) -> Member {
         offload: false,
         neighbours: known.map(|j| (address(j).into(), mac(j))).collect(),
         is_advertised: false,
+        advertised: None,
         tap: None,
         is_port: false,
     };

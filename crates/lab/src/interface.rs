@@ -86,7 +86,7 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
         false => disable_ipv6(&spec.name),
     }
     if spec.is_advertised {
-        accept_advertisements(&spec.name)?;
+        accept_advertisements(&spec.name, spec.advertised)?;
     }
     for (own, prefix) in &spec.addresses {
         let IpAddr::V4(own) = own else { continue };
@@ -310,6 +310,7 @@ mod tests {
                 offload: false,
                 neighbours: vec![(to, [2, 0, 10, 0, 0, 2])],
                 is_advertised: false,
+                advertised: None,
                 tap: None,
                 is_port: false,
             };

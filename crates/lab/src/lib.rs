@@ -59,7 +59,9 @@ pub use node::{Event, Node, NodeKind, Program};
 pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
 pub use program::PATH;
-pub use trial::{try_emulator, try_machine, try_netem, try_node, try_own_users};
+pub use trial::{
+    has_vlan_interfaces, try_emulator, try_machine, try_netem, try_node, try_own_users,
+};
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
     Bridge, Direction, Exit, Interface, Link, NodeSpec, Root, Route, Setting, UPLINK, UPLINK_IPV6,

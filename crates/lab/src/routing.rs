@@ -1,7 +1,7 @@
 //! IPv6 addresses, neighbours, and routes of a node, by rtnetlink(7), from inside the node.
 
 use crate::failure::Failure;
-use crate::netlink::{Message, Socket};
+use crate::netlink::{Message, NESTED, Socket, ask};
 use crate::wire::Route;
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv6Addr};
@@ -139,8 +139,9 @@ pub(crate) fn enable_ipv6(name: &str) -> Result<(), Failure> {
 
 /// Makes an IPv6 interface that is not up yet solicit router advertisements, each second until one comes, and
 /// take its routes from them, even if the node forwards packets. They replace other default routes, as
-/// those of an IPv4 client of DHCP do. Its addresses are those of DHCP alone.
-pub(crate) fn accept_advertisements(name: &str) -> Result<(), Failure> {
+/// those of an IPv4 client of DHCP do. Its addresses are those of DHCP alone, or the one of SLAAC that has
+/// the last 64 bits of `own`.
+pub(crate) fn accept_advertisements(name: &str, own: Option<Ipv6Addr>) -> Result<(), Failure> {
     let folder = format!("/proc/sys/net/ipv6/conf/{name}");
     for (key, value) in [
         ("router_solicitation_delay", "0"),
@@ -157,7 +158,28 @@ pub(crate) fn accept_advertisements(name: &str) -> Result<(), Failure> {
             set(&path, value)?;
         }
     }
-    Ok(())
+    let Some(own) = own else { return Ok(()) };
+    set(&format!("{folder}/autoconf"), "1")?;
+    set_token(name, own)
+}
+
+/// Attribute of IFLA_AF_SPEC for IPv6 (linux/if_link.h): the interface identifier of SLAAC.
+const TOKEN: u16 = 7;
+
+/// Sets the interface identifier of addresses that the kernel makes of router advertisements (RFC 7217
+/// has others): the last 64 bits of `own`.
+fn set_token(name: &str, own: Ipv6Addr) -> Result<(), Failure> {
+    let mut link = [0; 16];
+    link[4..8].copy_from_slice(&index(name)?.to_ne_bytes());
+    let mut message = Message::new(libc::RTM_SETLINK, libc::NLM_F_ACK, &link);
+    let families = message.begin(libc::IFLA_AF_SPEC | NESTED);
+    let ipv6 = message.begin(libc::AF_INET6 as u16 | NESTED);
+    message.bytes(TOKEN, &(u128::from(own) & u128::from(u64::MAX)).to_be_bytes());
+    message.end(ipv6);
+    message.end(families);
+    ask(&message.finish())
+        .map(drop)
+        .map_err(|errno| Failure::of(format!("set the interface identifier of {name}"), errno))
 }
 
 /// Makes the node forward packets between its interfaces. Packets may return by another way than

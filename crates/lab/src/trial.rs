@@ -4,8 +4,10 @@ use crate::cgroup::Limits;
 use crate::emulator::Emulator;
 use crate::error::Error;
 use crate::netem::Netem;
+use crate::netlink::{Message, NESTED, ask};
 use crate::nodes::{Lab, Member};
 use crate::wire::{Direction, Interface, Link, NodeSpec, Root, Setting};
+use nix::errno::Errno;
 use std::path::Path;
 
 /// Creates a node with one link of this kind and removes it. `tool` is as for [`Lab::up`].
@@ -37,6 +39,23 @@ pub fn try_netem(tool: &Path) -> Result<(), Error> {
 /// The failed step.
 pub fn try_machine(tool: &Path) -> Result<(), Error> {
     temporary(tool, Link::Veth, Some("tap0")).map(drop)
+}
+
+/// Whether this machine's kernel has interfaces of VLANs (`ip link add ... type vlan`). `None`: this user
+/// may not ask it.
+pub fn has_vlan_interfaces() -> Option<bool> {
+    // Without the number of a VLAN, no kernel makes an interface: one with VLANs says that it is missing,
+    // another that it does not know the type. The kernel loads the module `8021q` to answer.
+    let mut message =
+        Message::new(libc::RTM_NEWLINK, libc::NLM_F_ACK | libc::NLM_F_CREATE, &[0; 16]);
+    let info = message.begin(libc::IFLA_LINKINFO | NESTED);
+    message.bytes(libc::IFLA_INFO_KIND, b"vlan");
+    message.end(info);
+    match ask(&message.finish()) {
+        Err(Errno::EINVAL) => Some(true),
+        Err(Errno::EOPNOTSUPP) => Some(false),
+        _ => None,
+    }
 }
 
 /// Tests whether nodes with a separate root get separate users here, with a temporary node whose
@@ -75,6 +94,7 @@ fn temporary(tool: &Path, link: Link, tap: Option<&str>) -> Result<Lab, Error> {
         offload: false,
         neighbours: Vec::new(),
         is_advertised: false,
+        advertised: None,
         tap: tap.map(str::to_owned),
         is_port: false,
     };

@@ -36,6 +36,9 @@ pub struct Interface {
     /// advertisements. A program sets the addresses.
     #[serde(default)]
     pub is_advertised: bool,
+    /// The IPv6 address that it makes of the prefix in these, if it makes one (SLAAC).
+    #[serde(default)]
+    pub advertised: Option<Ipv6Addr>,
     /// Name of a TAP through which a program of the node, such as an emulator, has this interface in
     /// place of the node's kernel. Then there must be neither address nor neighbours.
     #[serde(default)]

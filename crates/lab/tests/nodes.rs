@@ -18,6 +18,7 @@ fn member(i: u8) -> Member {
         offload: false,
         neighbours: vec![([10, 0, 0, 77].into(), [2, 0, 10, 0, 0, 77])],
         is_advertised: false,
+        advertised: None,
         tap: None,
         is_port: false,
     };

@@ -4,6 +4,7 @@ mod boundary;
 mod clock;
 mod finding;
 mod machine;
+mod vlan;
 
 use crate::environment::{current_exe, workload_program};
 use crate::{Status, say};
@@ -24,6 +25,7 @@ pub fn doctor(json: bool) -> Status {
         boundary::boundary(),
         boundary::own_users(),
         netem(),
+        vlan::interfaces(),
         real_time(),
         files(),
         processors(),

@@ -105,3 +105,38 @@ fn what_cannot_be_cloned_is_said_and_changes_nothing() {
     lab.ask(&["clone", "meter-1", "--count", "12"]).expect(0, &["meter-14"]);
     assert_eq!(lab.nodes().len(), 15);
 }
+
+/// A second bridge closes a ring, of which the spanning tree protocol keeps one link idle: each host's
+/// frames arrive once. Clones are on the networks that bridges join, too.
+#[test]
+fn a_bridge_with_stp_and_its_hosts_are_cloned() {
+    if !common::has("ping") {
+        return;
+    }
+    let text = "experiment: NAME
+nodes: {left: {}, switch: {bridge: true, stp: true}, right: {}}
+networks:
+  one: {attach: [left, switch], subnet: 10.3.0.0/24}
+  two: {attach: [switch, right], subnet: 10.3.0.0/24}
+";
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "bridges", text);
+    lab.ask(&["clone", "switch"]).expect(0, &["switch-2 10.3.0.5"]);
+    lab.ask(&["clone", "right"]).expect(0, &["right-2"]);
+    let pings = || {
+        let ping = ["ping", "-n", "-c3", "-i0.2", "-W2", "right-2"];
+        lab.ask(&[&["exec", "left", "--"], &ping[..]].concat()).out
+    };
+    // Ports forward frames after 30 s.
+    let begin = std::time::Instant::now();
+    while !pings().contains("3 received") {
+        assert!(begin.elapsed().as_secs() < 120, "{}", pings());
+    }
+    let out = pings();
+    assert!(!out.contains("DUP"), "{out}");
+    let state = ["sh", "-c", "cat /sys/class/net/br0/brif/*/state"];
+    let states = ["switch", "switch-2"]
+        .map(|node| lab.ask(&[&["exec", node, "--"], &state[..]].concat()).expect(0, &[]).out);
+    // BR_STATE_BLOCKING is 4 and BR_STATE_FORWARDING 3 (linux/if_bridge.h).
+    assert_eq!(states.concat().matches('4').count(), 1, "{states:?}");
+}

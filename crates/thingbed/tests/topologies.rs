@@ -53,6 +53,56 @@ fn a_router_has_an_interface_in_each_vlan_of_its_trunk() {
 }
 
 #[test]
+fn vlans_have_subnets_services_and_a_router_on_a_stick() {
+    run("router-on-a-stick");
+}
+
+/// In real time, on this machine's kernel, which may have no VLANs. A run may be invalid on a busy
+/// machine, but all programs did their work.
+#[test]
+fn a_router_on_a_stick_needs_no_vlans_of_the_kernel() {
+    let bed = Bed::new();
+    let file = format!("{FOLDER}/router-on-a-stick.yaml");
+    bed.thingbed(&["run", &file, "-q", "--clock", "real", "--capture"]).ran(&[]);
+    // On the router's link, frames have the tag of their VLAN.
+    let capture = std::fs::read(bed.sweep("router-on-a-stick").join("capture.pcapng")).unwrap();
+    for vlan in [10, 20] {
+        assert!(capture.windows(6).any(|bytes| bytes == [0x81, 0, 0, vlan, 8, 0]), "VLAN {vlan}");
+    }
+}
+
+#[test]
+fn hosts_make_addresses_of_the_advertisements_of_several_routers() {
+    run("slaac");
+}
+
+/// The server is on one side of a bridge, which routes, too, and the clients are on the other side.
+#[test]
+fn services_of_one_network_serve_those_that_bridges_join_with_it() {
+    let text = "
+experiment: joined-services
+nodes:
+  near: {address: dhcp}
+  home: {bridge: [left, right], forward: true}
+  far: {count: 2, address: dhcp}
+  out: {}
+networks:
+  left: {attach: [near, home], subnet: [10.0.0.0/24, 'fd00::/64'], dhcp: true, dns: true}
+  right: {attach: [home, far], subnet: [10.0.0.0/24, 'fd00::/64']}
+  other: {attach: [home, out], subnet: [10.1.0.0/24, 'fd01::/64']}
+workloads:
+  - command: {on: far, run: [ping, -4, -c, '2', near], expect: {output: '2 received'}}
+  - command: {on: far, run: [ping, -6, -c, '2', out], expect: {output: '2 received'}}
+  - command: {on: near, run: [ping, -4, -c, '2', out], expect: {output: '2 received'}}
+  - command: {on: far-2, run: [busybox, nslookup, near, 10.0.0.254], expect: {output: 10.0.0.1}}
+duration: 8 s
+";
+    let bed = Bed::new();
+    bed.write("e.yaml", text);
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+}
+
+#[test]
 fn a_ring_of_bridges_survives_a_failed_link_by_the_spanning_tree() {
     run("spanning-tree");
 }

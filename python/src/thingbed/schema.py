@@ -672,9 +672,10 @@ class Grant(Part):
 class Group(Part):
     """Identical nodes."""
 
-    address: Literal["planned", "dhcp"] | Axis | None = None
-    """Source of the addresses: `planned`, by the lab, or `dhcp`, by a DHCP client on networks
-    with `dhcp`. Default: `planned`."""
+    address: Literal["planned", "dhcp", "slaac"] | Axis | None = None
+    """Source of the addresses: `planned`, by the lab; `dhcp`, by a DHCP client on networks
+    with `dhcp`; or `slaac`, those of IPv6 by router advertisements on networks with
+    `advertise`. They are the planned ones in all cases. Default: `planned`."""
     after: Text | Sequence[Text] | None = None
     """Nodes whose programs must be ready before this node's program starts. Values: name of a
     group or node, or list of names. Default: none, the programs of all nodes start
@@ -1286,13 +1287,19 @@ class MqttKeys(Part):
 class Network(Part):
     """A network segment that nodes attach to."""
 
-    attach: Text | Sequence[Text]
-    """Nodes on the network: whole groups (`meter`), or single nodes of them (`meter-3`). They
-    get addresses in this order, from `.1`. Values: group or node, or a list of these."""
     subnet: str | Sequence[str]
     """Address range, such as `10.0.0.0/16` or `fd00::/64`; networks must not overlap.
     Workloads use the first one. Values: IPv4 subnet with a prefix of 8 to 30, IPv6 subnet
     with a prefix of 16 to 126, or a list of one of each."""
+    advertise: bool | Axis | None = None
+    """Whether all routers of the network (`forward: true`, or the gateway) send router
+    advertisements, from which hosts make addresses (SLAAC) and default routes. Needs an
+    IPv6 subnet with the prefix length 64. With `dhcp` and without this key, one node sends
+    them. Default: false."""
+    attach: Text | Sequence[Text] | None = None
+    """Nodes on the network: whole groups (`meter`), or single nodes of them (`meter-3`). They
+    get addresses in this order, from `.1`. A network with `switch` has the nodes of its
+    VLAN. Values: group or node, or a list of these. Default: required without `switch`."""
     backend: Literal["medium", "netem"] | Axis | None = None
     """Implementation of the impairments: Thingbed's `medium`, or the kernel's `netem`.
     Default: `medium`."""
@@ -1334,8 +1341,13 @@ class Network(Part):
     learns up to 1,024 addresses per node, so that bridges, macvlan and virtual machines
     inside a node work; a node cannot use another node's address. `own`: only the
     interface's own address. Rejected frames are counted. Default: `any`."""
+    switch: Text | None = None
+    """Makes the network a VLAN with a separate subnet: name of the network whose switch has
+    the VLAN, and all links. With `vlan`. Default: none."""
     timetable: Sequence[Change] | None = None
     """Link changes during a run, each at a time from the start of the impairments."""
+    vlan: int | Axis | None = None
+    """Number of the VLAN on the `switch`. Range: 2 to 4094. Default: none."""
     vlans: Mapping[str, int | Axis | Sequence[int | Axis]] | Axis | None = None
     """VLANs (IEEE 802.1Q) of nodes and groups. A number: an access port, whose frames have no
     tag on the link. A list: a trunk, whose frames have tags, except those of VLAN 1. Nodes

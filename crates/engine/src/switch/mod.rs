@@ -13,6 +13,7 @@ use self::groups::Groups;
 use self::membership::{Message, group_of, is_reported};
 use self::querier::Querier;
 use self::vlans::Reframed;
+pub(crate) use self::vlans::{PLACE as TAG_PLACE, TAG, TPID, tag};
 use crate::overflow::Overflow;
 use link::{Frame, PortVlans};
 use units::{Instant, Span};

@@ -3,10 +3,10 @@
 use link::{Frame, PortVlans};
 
 /// Tag protocol identifier, in place of the EtherType.
-const TPID: [u8; 2] = [0x81, 0];
+pub(crate) const TPID: [u8; 2] = [0x81, 0];
 /// Position of the tag: behind both addresses.
-const PLACE: usize = 12;
-const TAG: usize = 4;
+pub(crate) const PLACE: usize = 12;
+pub(crate) const TAG: usize = 4;
 /// Bits of the VLAN's number in a tag; the others are the priority.
 const NUMBER: u16 = 0x0fff;
 
@@ -31,7 +31,7 @@ fn vlan(port: &PortVlans, frame: &[u8]) -> Option<u16> {
 }
 
 /// Number of the VLAN in the frame's tag, if it has one.
-fn tag(frame: &[u8]) -> Option<u16> {
+pub(crate) fn tag(frame: &[u8]) -> Option<u16> {
     let [a, b, high, low] = *frame.get(PLACE..)?.first_chunk::<TAG>()?;
     ([a, b] == TPID).then(|| u16::from_be_bytes([high, low]) & NUMBER)
 }

@@ -34,20 +34,23 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                     }
                 }
                 Command::Detach(place, to) => {
-                    let end = self.detach(place, now);
-                    let _ = to.try_send(end);
+                    let ends = self.detach(place, now);
+                    let _ = to.try_send(ends);
                 }
             }
         }
     }
 
-    fn detach(&mut self, place: Place, now: Instant) -> Option<OwnedFd> {
-        let own = self.segments.get_mut(place.segment)?;
-        if place.endpoint >= own.endpoints() {
-            return None;
+    /// Detaches an endpoint; returns the descriptors of its ports.
+    fn detach(&mut self, Place { segment, endpoint }: Place, now: Instant) -> Vec<OwnedFd> {
+        let Some(own) = self.segments.get_mut(segment) else { return Vec::new() };
+        if endpoint >= own.endpoints() {
+            return Vec::new();
         }
-        own.detach(place.endpoint, now.max(self.clocks[place.segment]));
-        self.io.detach(self.ports[place.segment][place.endpoint])
+        own.detach(endpoint, now.max(self.clocks[segment]));
+        let vlan_ports = self.vlan_ports.at(segment, endpoint).iter().map(|own| own.port);
+        let ports = [self.ports[segment][endpoint]].into_iter().chain(vlan_ports);
+        ports.filter_map(|port| self.io.detach(port)).collect()
     }
 
     fn attach(

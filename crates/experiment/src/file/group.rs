@@ -39,8 +39,9 @@ pub(crate) struct Group {
     /// Where the nodes are in the plane, for networks whose channel has `path_loss`. Values: `[x, y]`
     /// such as `[0 m, 30 m]`, or a list with the position of each node.
     pub position: Option<At<Positions>>,
-    /// Source of the addresses: `planned`, by the lab, or `dhcp`, by a DHCP client on networks with
-    /// `dhcp`. Default: `planned`.
+    /// Source of the addresses: `planned`, by the lab; `dhcp`, by a DHCP client on networks with
+    /// `dhcp`; or `slaac`, those of IPv6 by router advertisements on networks with `advertise`. They
+    /// are the planned ones in all cases. Default: `planned`.
     pub address: Option<At<Addressing>>,
     /// Whether the nodes are routers: they forward packets between their networks. Default: false.
     pub forward: Option<At<bool>>,
@@ -164,12 +165,14 @@ pub(crate) enum Addressing {
     Planned,
     /// The nodes use DHCP.
     Dhcp,
+    /// The nodes make their IPv6 addresses of router advertisements.
+    Slaac,
 }
 
 impl Word for Addressing {
     const WHAT: &'static str = "a way to assign addresses";
     const WORDS: &'static [(&'static str, Self)] =
-        &[("planned", Self::Planned), ("dhcp", Self::Dhcp)];
+        &[("planned", Self::Planned), ("dhcp", Self::Dhcp), ("slaac", Self::Slaac)];
 }
 
 impl Read for Addressing {

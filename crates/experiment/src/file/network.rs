@@ -5,6 +5,7 @@ use crate::file::Vlans;
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
 use crate::file::timetable::Change;
+use crate::limits::NETWORK_VLANS;
 use crate::plan::{Backend, SourceAddresses};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
@@ -20,8 +21,8 @@ use units::{Bytes, Rate, Span};
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Network {
     /// Nodes on the network: whole groups (`meter`), or single nodes of them (`meter-3`). They get
-    /// addresses in this order, from `.1`. Values: group or node, or a list of these.
-    #[schemars(required)]
+    /// addresses in this order, from `.1`. A network with `switch` has the nodes of its VLAN. Values:
+    /// group or node, or a list of these. Default: required without `switch`.
     pub attach: Option<At<OneOrMore<At<String>>>>,
     /// Address range, such as `10.0.0.0/16` or `fd00::/64`; networks must not overlap. Workloads
     /// use the first one. Values: IPv4 subnet with a prefix of 8 to 30, IPv6 subnet with a prefix
@@ -54,6 +55,10 @@ pub(crate) struct Network {
     pub dhcp: Option<At<bool>>,
     /// Whether a DNS server resolves the names of all nodes. Default: false.
     pub dns: Option<At<bool>>,
+    /// Whether all routers of the network (`forward: true`, or the gateway) send router advertisements,
+    /// from which hosts make addresses (SLAAC) and default routes. Needs an IPv6 subnet with the prefix
+    /// length 64. With `dhcp` and without this key, one node sends them. Default: false.
+    pub advertise: Option<At<bool>>,
     /// MQTT broker that Thingbed starts, for programs that connect to `mqtt-broker`. Default: none.
     pub mqtt: Option<Broker>,
     /// Source Ethernet addresses that nodes may use. `any`: as on an ordinary switch, which learns
@@ -66,6 +71,12 @@ pub(crate) struct Network {
     /// in the map are in VLAN 1. Values: map of groups or nodes to a number, 1 to 4094, or a list of
     /// these. Default: none, frames pass with and without tags.
     pub vlans: Option<At<Named<At<Vlans>>>>,
+    /// Makes the network a VLAN with a separate subnet: name of the network whose switch has the VLAN,
+    /// and all links. With `vlan`. Default: none.
+    pub switch: Option<At<String>>,
+    /// Number of the VLAN on the `switch`. Range: 2 to 4094. Default: none.
+    #[schemars(extend("minimum" = NETWORK_VLANS.start(), "maximum" = NETWORK_VLANS.end()))]
+    pub vlan: Option<At<u32>>,
     /// Interval of multicast group queries (IGMPv3 and MLDv2 querier, as in a switch without a
     /// router), from the first multicast activity on; `0 s`: no queries. A node whose report was
     /// lost gets multicast after the next query. If a router on the network sends queries, the
@@ -90,12 +101,24 @@ impl Read for Network {
             nat: fields.optional("nat"),
             dhcp: fields.optional("dhcp"),
             dns: fields.optional("dns"),
+            advertise: fields.optional("advertise"),
             mqtt: fields.optional("mqtt"),
             source_addresses: fields.optional("source_addresses"),
             vlans: fields.optional("vlans"),
+            switch: fields.optional("switch"),
+            vlan: fields.optional("vlan"),
             query_interval: fields.optional("query_interval"),
             timetable: fields.optional("timetable"),
         };
+        for (key, other, advice) in [
+            ("switch", "vlan", "add the number of its VLAN, such as `vlan: 10`"),
+            ("vlan", "switch", "add the network whose switch has the VLAN, such as `switch: lan`"),
+        ] {
+            if fields.has(key) && !fields.has(other) {
+                let problem = Problem::new(format!("a network with `{key}` and no `{other}`"));
+                fields.sink.add(problem.at(node.place).label(advice));
+            }
+        }
         if let Some(profile) = &network.profile {
             for key in ["channel", "links"] {
                 if !fields.has(key) {

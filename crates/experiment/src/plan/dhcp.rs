@@ -1,7 +1,7 @@
 //! What a DHCP server gives: addresses for clients that are no nodes of the plan, and the router.
 
 use super::{Plan, PlannedLink, PlannedNetwork, PlannedNode};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Maximum number of addresses in a pool.
@@ -26,7 +26,9 @@ impl Plan {
         let last = subnet.room().checked_sub(2)?;
         // Without the node of services: it has the last address, behind which none is free.
         let own = self.nodes.iter().take(count).filter(|node| node.services.is_none());
-        let links = own.flat_map(|node| &node.links).filter(|link| link.network == network.name);
+        let joined = self.joined(network);
+        let links = own.flat_map(|node| &node.links);
+        let links = links.filter(|link| joined.contains(link.network.as_str()));
         let used = links.flat_map(|link| link.addresses().collect::<Vec<_>>());
         let free = used.filter_map(|used| subnet.index(used)).max().map_or(0, |index| index + 1);
         let first =
@@ -35,36 +37,64 @@ impl Plan {
         Some((subnet.address(first)?, subnet.address(last)?))
     }
 
-    /// The router of a network for hosts that configure themselves, see [`router`].
-    pub fn router(&self, network: &str) -> Option<(&PlannedNode, &PlannedLink)> {
-        router(&self.nodes, network)
+    /// The router of a network for hosts that configure themselves: the NAT gateway, or the first node
+    /// that forwards to another network; and its link there.
+    pub fn router(&self, network: &PlannedNetwork) -> Option<(&PlannedNode, &PlannedLink)> {
+        self.routers(network).into_iter().next()
+    }
+
+    /// All routers of a network in this order.
+    pub fn routers(&self, network: &PlannedNetwork) -> Vec<(&PlannedNode, &PlannedLink)> {
+        routers(&self.nodes, &self.joined(network)).collect()
+    }
+
+    /// Names of the networks that bridges join with `network`, and its own.
+    pub fn joined(&self, network: &PlannedNetwork) -> HashSet<&str> {
+        joined(&self.networks, network)
     }
 }
 
-/// The router that hosts of a network without configuration use, and its link there: the NAT gateway,
-/// or the first node that forwards to another network.
-pub(crate) fn router<'a>(
+fn joined<'a>(networks: &'a [PlannedNetwork], network: &PlannedNetwork) -> HashSet<&'a str> {
+    let all = networks.iter().filter(|other| other.is_joined_with(network));
+    all.map(|other| other.name.as_str()).collect()
+}
+
+/// The routers of joined networks, with their links there.
+fn routers<'a>(
     nodes: &'a [PlannedNode],
-    network: &str,
-) -> Option<(&'a PlannedNode, &'a PlannedLink)> {
+    networks: &HashSet<&str>,
+) -> impl Iterator<Item = (&'a PlannedNode, &'a PlannedLink)> {
     let nat = nodes.iter().filter(|node| node.services.is_some_and(|own| own.nat));
-    // With one link, a node that forwards leads nowhere.
-    let routers = nodes.iter().filter(|node| node.forward && node.links.len() > 1);
-    let links = |node: &'a PlannedNode| node.links.iter().map(move |link| (node, link));
-    nat.chain(routers).flat_map(links).find(|(_, link)| link.network == network)
+    // Without a link to another network, a node that forwards leads nowhere.
+    let leads_out = |node: &&PlannedNode| {
+        node.forward && node.links.iter().any(|link| !networks.contains(link.network.as_str()))
+    };
+    let routers = nodes.iter().filter(leads_out);
+    let link = |node: &'a PlannedNode| {
+        let mut links = node.links.iter();
+        Some((node, links.find(|link| networks.contains(link.network.as_str()))?))
+    };
+    nat.chain(routers).filter_map(link)
 }
 
 /// The gateways that each of `nodes` learns by DHCP and router advertisements, one of each family at
 /// most.
-pub(crate) fn learned_gateways(nodes: &[PlannedNode]) -> Vec<Vec<IpAddr>> {
-    let mut routers = HashMap::new();
+pub(crate) fn learned_gateways(
+    nodes: &[PlannedNode],
+    networks: &[PlannedNetwork],
+) -> Vec<Vec<IpAddr>> {
+    let mut known_routers = HashMap::new();
     let of = |node: &PlannedNode| {
         let mut learned = Vec::new();
-        let asking: Vec<&PlannedLink> = node.links.iter().filter(|link| link.by_dhcp).collect();
         for is_ipv6 in [false, true] {
-            let found = asking.iter().find_map(|link| {
-                let known = routers.entry(link.network.clone());
-                let (router, own) = (*known.or_insert_with(|| router(nodes, &link.network)))?;
+            let mut asking = node.links.iter().filter(|link| link.is_own(is_ipv6));
+            let found = asking.find_map(|link| {
+                let known = known_routers.entry(link.network.clone());
+                let find = || {
+                    let network = networks.iter().find(|own| own.name == link.network)?;
+                    routers(nodes, &joined(networks, network)).next()
+                };
+                let (router, own) = (*known.or_insert_with(find))?;
                 // A router is no gateway of itself.
                 own.address_of(is_ipv6).filter(|_| router.name != node.name)
             });

@@ -14,6 +14,9 @@ pub struct PlannedNetwork {
     /// Backend of its impairments.
     #[serde(default, skip_serializing_if = "Backend::is_medium")]
     pub backend: Backend,
+    /// The switch and the number of the VLAN that it is. Its links are those of the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<PlannedVlan>,
     /// How its links share it.
     pub channel: Channel,
     /// Subnet of the addresses that workloads use.
@@ -34,6 +37,9 @@ pub struct PlannedNetwork {
     /// Interval of multicast group queries; 0 for none.
     #[serde(default = "default_interval", skip_serializing_if = "is_default_interval")]
     pub query_interval: Span,
+    /// Whether all its routers send router advertisements.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub advertise: bool,
     /// MQTT broker, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mqtt: Option<PlannedBroker>,
@@ -51,6 +57,11 @@ impl PlannedNetwork {
         self.subnet == other.subnet
     }
 
+    /// Name of the network that has its links: itself, or the switch of the VLAN that it is.
+    pub fn switch(&self) -> &String {
+        self.vlan.as_ref().map_or(&self.name, |vlan| &vlan.switch)
+    }
+
     /// Its subnets: one, or one of each family.
     pub fn subnets(&self) -> impl Iterator<Item = Subnet> + '_ {
         [Some(self.subnet), self.second_subnet].into_iter().flatten()
@@ -65,6 +76,15 @@ impl PlannedNetwork {
     pub fn ipv4(&self) -> Option<Subnet> {
         self.subnets().find(|subnet| !subnet.is_ipv6())
     }
+}
+
+/// A VLAN of another network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedVlan {
+    /// Name of the network whose switch has it.
+    pub switch: String,
+    /// Its number.
+    pub number: u16,
 }
 
 /// Default time between membership queries (RFC 3376, 8.2).

@@ -229,6 +229,9 @@ pub struct PlannedLink {
     /// Whether the node gets its addresses by DHCP instead of from the lab.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_dhcp: bool,
+    /// Whether the node makes its IPv6 address of router advertisements instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_slaac: bool,
     /// Ethernet address.
     pub mac: Mac,
     /// Link profile of its values, if it has one.
@@ -244,6 +247,9 @@ pub struct PlannedLink {
     /// VLANs on the network, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlans: Option<PortVlans>,
+    /// Interface of the trunk that carries its frames with a tag, if it is no separate link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk: Option<String>,
 }
 
 impl PlannedLink {
@@ -255,6 +261,11 @@ impl PlannedLink {
     /// Its address of a family.
     pub fn address_of(&self, is_ipv6: bool) -> Option<IpAddr> {
         self.addresses().find(|address| address.is_ipv6() == is_ipv6)
+    }
+
+    /// Whether the node, not the lab, sets the address of a family.
+    pub fn is_own(&self, is_ipv6: bool) -> bool {
+        self.by_dhcp || (self.by_slaac && is_ipv6)
     }
 
     /// Its IPv4 address.

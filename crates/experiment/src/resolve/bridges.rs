@@ -88,10 +88,14 @@ impl<'f> Bridges<'f> {
         self.networks.get(network).map_or(0, |joint| joint.before)
     }
 
+    /// The first network of those that bridges join with `network`, which may be itself.
+    pub fn first<'n>(&'n self, network: &'n str) -> &'n str {
+        self.networks.get(network).map_or(network, |joint| joint.first)
+    }
+
     /// Whether bridges join two networks.
     pub fn are_joined(&self, one: &str, other: &str) -> bool {
-        let first = |name| self.networks.get(name).map(|joint| joint.first);
-        one == other || (first(one).is_some() && first(one) == first(other))
+        self.first(one) == self.first(other)
     }
 }
 
@@ -100,7 +104,7 @@ fn is_bridge(group: &Group) -> bool {
     group.bridge.as_ref().is_some_and(|bridge| bridge.value != Bridge::Off)
 }
 
-fn has_stp(group: &Group) -> bool {
+pub(super) fn has_stp(group: &Group) -> bool {
     group.stp.as_ref().is_some_and(|stp| stp.value)
 }
 
@@ -131,10 +135,11 @@ fn check_keys(name: &str, group: &Group, sink: &mut Sink) {
         sink.add(problem.label("add `bridge: true`, or remove `stp`"));
     }
     let Some(bridge) = group.bridge.as_ref().filter(|_| is_bridge(group)) else { return };
-    let by_dhcp = group.address.as_ref().filter(|at| at.value == Addressing::Dhcp);
+    let source = group.address.as_ref().map(|at| at.value);
     let others = [
         ("external", group.external.is_some()),
-        ("address: dhcp", by_dhcp.is_some()),
+        ("address: dhcp", source == Some(Addressing::Dhcp)),
+        ("address: slaac", source == Some(Addressing::Slaac)),
         ("tap", group.tap.is_some()),
         ("qemu", group.has_own_stack()),
     ];
@@ -185,13 +190,6 @@ fn check_networks(
         if let Some(own) = own {
             let text = format!("`{name}` rejects the frames that its bridge forwards");
             sink.add(Problem::new(text).at(own.place).label("use `source_addresses: any`"));
-        }
-        for (key, given) in [("nat", &typed.nat), ("dhcp", &typed.dhcp), ("dns", &typed.dns)] {
-            if let Some(given) = given.as_ref().filter(|given| given.value) {
-                let text = format!("`{name}` has `{key}` and a bridge to another network");
-                let label = "services work on one network: use a router (`forward: true`) instead of the bridge";
-                sink.add(Problem::new(text).at(given.place).label(label));
-            }
         }
     }
 }
@@ -311,7 +309,6 @@ duration: 1 s
                 "attach: [s-2, b], source_addresses: own, ",
                 "its bridge forwards",
             ),
-            ("attach: [s-2, b], ", "attach: [s-2, b], dhcp: true, ", "`dhcp` and a bridge"),
             ("attach: [s-2, b], ", "attach: [s, b], ", "closes a loop"),
             ("c: {}", "c: {bridge: true}", "fewer than two networks"),
             ("a: {count: 2}", "a: {count: 20}", "do not fit"),
@@ -321,6 +318,36 @@ duration: 1 s
         }
         let ring = FILE.replace("attach: [s-2, b], ", "attach: [s, b], ");
         assert!(plan(&ring.replace("bridge: true", "bridge: true, stp: true")).is_ok());
+    }
+
+    #[test]
+    fn services_of_one_network_serve_those_that_bridges_join_with_it() {
+        let text = FILE.replace("a: {count: 2}", "a: {count: 2, address: dhcp}");
+        let text = text
+            .replace("attach: [s-2, b], ", "attach: [s-2, b], dhcp: true, dns: true, nat: true, ");
+        let joined = plan(&text).unwrap_or_else(|error| panic!("{error}"));
+        let client = joined.node("a-1").unwrap();
+        assert!(client.links[0].by_dhcp);
+        assert_eq!(client.resolver, Some([10, 0, 0, 14].into()));
+        assert_eq!(client.learned_gateways[0], std::net::IpAddr::from([10, 0, 0, 14]));
+        assert_eq!(joined.node("s-1").unwrap().gateway, Some([10, 0, 0, 14].into()));
+        for name in ["left", "right"] {
+            let pool = joined.pool(joined.network(name).unwrap(), false).unwrap();
+            assert_eq!(pool, ([10, 0, 0, 11].into(), [10, 0, 0, 13].into()), "{name}");
+        }
+        for (from, to, message) in [
+            ("left: {", "left: {nat: true, ", "both have services"),
+            ("bridge: true", "bridge: true, stp: true", "forward frames after 30 s"),
+            ("a: {count: 2", "a: {count: 9", "do not fit"),
+        ] {
+            let error = plan(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
+        }
+        // All addresses are taken when the services, on the first network, want the last one.
+        let full =
+            FILE.replace("left: {", "left: {dns: true, ").replace("count: 2}, s", "count: 9}, s");
+        let error = plan(&full).unwrap_err();
+        assert!(error.contains("14 nodes of the networks that bridges join"), "{error}");
     }
 
     #[test]

@@ -92,14 +92,16 @@ fn of(
         let text = format!("no other node of `{name}` can run a gateway");
         return report(text, "attach nodes with programs, or use `broker: mosquitto`");
     }
-    let leased = devices
-        .iter()
-        .chain([&node])
-        .find(|node| node.links.iter().any(|link| link.network == name && link.by_dhcp));
+    let leased = devices.iter().chain([&node]).find(|node| {
+        node.links.iter().any(|link| link.network == name && (link.by_dhcp || link.by_slaac))
+    });
     if let Some(leased) = leased {
-        let text =
-            format!("`{}` gets its address by DHCP, and gateways start before that", leased.name);
-        return report(text, "remove `address: dhcp`, or use `broker: mosquitto`");
+        let source = if leased.links.iter().any(|link| link.by_dhcp) { "DHCP" } else { "SLAAC" };
+        let text = format!(
+            "`{}` gets its address by {source}, and gateways start before that",
+            leased.name
+        );
+        return report(text, "remove `address` of its group, or use `broker: mosquitto`");
     }
     let devices = devices.iter().map(|node| node.name.clone()).collect();
     Some(PlannedBroker { broker: kind.value, on: own.clone(), devices })

@@ -16,7 +16,13 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<Plan
     let known = file.networks.as_ref();
     let mut networks = Vec::new();
     for name in capture.networks.iter().flat_map(|names| &names.value.0) {
-        if known.is_some_and(|known| known.has(&name.value)) {
+        let typed = known.and_then(|known| known.get(&name.value));
+        if let Some(switch) = typed.and_then(|typed| typed.switch.as_ref()) {
+            let text =
+                format!("`{}` is a VLAN of `{}`, which has its links", name.value, switch.value);
+            let label = format!("write `{}`; `nodes` selects those of the VLAN", switch.value);
+            sink.add(Problem::new(text).at(name.place).label(label));
+        } else if known.is_some_and(|known| known.has(&name.value)) {
             networks.push(name.value.clone());
         } else {
             let problem = Problem::new(format!("unknown network `{}`", name.value));

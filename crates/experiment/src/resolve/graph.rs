@@ -100,11 +100,12 @@ impl<'p> Graph<'p> {
         let mut members = Vec::new();
         let mut known = HashMap::new();
         let class_of = self.nodes.iter().enumerate().map(|(number, node)| {
-            let by_dhcp: Vec<bool> = node.links.iter().map(|link| link.by_dhcp).collect();
+            let own = node.links.iter().map(|link| [link.is_own(false), link.is_own(true)]);
+            let own: Vec<_> = own.collect();
             // Routers with equal links differ: neither is its own next hop. Hardware has no routes.
             let only = self.has_all_routes(number) || node.external.is_some();
             let gateways: Vec<IpAddr> = node.gateways().collect();
-            let key = (&self.links[number], by_dhcp, gateways, only.then_some(number));
+            let key = (&self.links[number], own, gateways, only.then_some(number));
             *known.entry(key).or_insert_with(|| {
                 members.push(number);
                 members.len() - 1
@@ -156,8 +157,8 @@ impl<'p> Graph<'p> {
             return None;
         }
         let links = planned.links.iter().zip(&self.links[node]);
-        // An address of DHCP is not there yet when the lab sets the routes.
-        let usable = links.filter(|(link, _)| !link.by_dhcp);
+        // Such an address is not there yet when the lab sets the routes.
+        let usable = links.filter(|(link, _)| !link.is_own(is_ipv6));
         let hops = usable.filter_map(|(_, on)| Some((*on, next[*on]?)));
         let (on, Hop { router, hops }) = hops.min_by_key(|(_, hop)| hop.hops)?;
         let mut links = self.nodes[router].links.iter().zip(&self.links[router]);

@@ -18,7 +18,7 @@ struct Member<'f> {
 }
 
 /// The members of a network in the order of their addresses.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Members<'f> {
     all: Vec<Member<'f>>,
     /// Number of nodes.
@@ -85,6 +85,11 @@ impl<'f> Members<'f> {
     /// Whether any node of `group` is on the network.
     pub fn has(&self, group: &str) -> bool {
         self.all.iter().any(|member| member.group == group)
+    }
+
+    /// Number of nodes of `group`, of which some are on the network.
+    pub fn count(&self, group: &str) -> u64 {
+        self.all.iter().find(|member| member.group == group).map_or(0, |member| member.count)
     }
 
     /// Whether all nodes of `group` are on the network.

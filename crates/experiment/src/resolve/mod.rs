@@ -1,5 +1,6 @@
 //! Resolves a file to the plan of one cell, with all checks.
 
+mod advertisements;
 mod after;
 mod board;
 mod boundary;
@@ -16,6 +17,7 @@ mod faults;
 mod graph;
 mod hardware;
 mod interaction;
+mod joined_services;
 mod links;
 mod load;
 mod load_keys;
@@ -38,6 +40,7 @@ mod services;
 mod stacks;
 mod subnets;
 mod timetable;
+mod vlan_networks;
 mod vlans;
 mod workloads;
 

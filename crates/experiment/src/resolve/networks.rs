@@ -1,16 +1,16 @@
 //! Resolves networks: nodes, addresses and impairments.
 
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
-use crate::mac::Mac;
 use crate::plan::{
-    Backend, PlannedChange, PlannedLink, PlannedNetwork, PlannedProfile, PlannedServices,
-    QUERY_INTERVAL, SourceAddresses,
+    Backend, PlannedChange, PlannedNetwork, PlannedProfile, PlannedServices, QUERY_INTERVAL,
+    SourceAddresses,
 };
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
 use crate::resolve::bridges::Bridges;
 use crate::resolve::directions::directions;
+use crate::resolve::joined_services;
 use crate::resolve::links;
 use crate::resolve::lowpan;
 use crate::resolve::members::Members;
@@ -20,45 +20,60 @@ use crate::resolve::nodes::Nodes;
 use crate::resolve::reception::Radio;
 use crate::resolve::subnets::{self, Subnets};
 use crate::resolve::timetable;
+use crate::resolve::vlan_networks::{self, OnSwitch};
 use crate::resolve::vlans;
 use crate::source::Place;
 use crate::subnet::Subnet;
 use link::{DEFAULT_VLAN, PairLoss, PortVlans, StatesSpec};
 use std::path::Path;
+use std::rc::Rc;
 use units::{Bytes, Rate, Span};
 
 /// Default multicast rate of a network without a rate, bit/s.
 /// PGM never sends without a limit (decision 10).
 const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
 
-/// A resolved network.
+/// A resolved network. What the VLANs of a switch have in common is shared.
+#[derive(Clone)]
 pub(super) struct Resolved<'f> {
     pub(super) name: &'f str,
     pub(super) subnets: Subnets,
-    mtu: Bytes,
+    pub(super) mtu: Bytes,
     pub(super) backend: Backend,
-    offload: bool,
-    channel: Option<Channel>,
+    pub(super) offload: bool,
+    pub(super) channel: Option<Channel>,
     /// Links of groups and nodes by name.
-    links: Vec<(&'f str, Planned)>,
-    source_addresses: SourceAddresses,
-    query_interval: Span,
-    timetable: Vec<PlannedChange>,
-    members: Members<'f>,
+    pub(super) links: Rc<Vec<(&'f str, Planned)>>,
+    pub(super) source_addresses: SourceAddresses,
+    pub(super) query_interval: Span,
+    pub(super) timetable: Vec<PlannedChange>,
+    pub(super) members: Rc<Members<'f>>,
     /// Number of addresses that nodes of joined networks have before those of this one.
-    before: u64,
-    vlans: vlans::OfNames<'f>,
+    pub(super) before: u64,
+    pub(super) vlans: Rc<vlans::OfNames<'f>>,
     pub(super) services: PlannedServices,
-    pair_losses: Vec<PairLoss<String>>,
+    /// Those of the networks that bridges join with it, too.
+    pub(super) served: PlannedServices,
+    /// Whether all its routers send advertisements.
+    pub(super) advertise: bool,
+    /// The VLAN that it is.
+    pub(super) on: Option<OnSwitch>,
+    /// Numbers and positions of the networks that are its VLANs, in ascending order.
+    pub(super) own_vlans: Vec<(u16, usize)>,
+    /// Groups whose trunks have no interfaces of VLANs.
+    pub(super) without_interfaces: Vec<&'f str>,
+    /// Where the file has it.
+    pub(super) place: Place,
+    pub(super) pair_losses: Vec<PairLoss<String>>,
 }
 
 /// The planned links of a group.
 #[derive(Debug, Clone, Default)]
-struct Planned {
-    up: link::Impairment,
-    down: link::Impairment,
-    states: Option<StatesSpec>,
-    profile: Option<PlannedProfile>,
+pub(super) struct Planned {
+    pub(super) up: link::Impairment,
+    pub(super) down: link::Impairment,
+    pub(super) states: Option<StatesSpec>,
+    pub(super) profile: Option<PlannedProfile>,
 }
 
 /// The networks of a file.
@@ -78,6 +93,9 @@ impl<'f> Networks<'f> {
         }
         let bridges = Bridges::of(file, nodes, sink);
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
+            if vlan_networks::is_vlan(network) {
+                continue;
+            }
             let before = bridges.addresses_before(name);
             match resolve((name, place, network), before, file, nodes, base, sink) {
                 Some(resolved) => {
@@ -100,6 +118,8 @@ impl<'f> Networks<'f> {
                 None => networks.complete = false,
             }
         }
+        vlan_networks::add(&mut networks, file, &bridges, sink);
+        joined_services::add(&mut networks, file, &bridges, sink);
         networks
     }
 
@@ -107,6 +127,7 @@ impl<'f> Networks<'f> {
         let planned = self.networks.iter().map(|network| PlannedNetwork {
             name: network.name.to_owned(),
             backend: network.backend,
+            vlan: self.vlan_of(network),
             channel: network.channel(),
             subnet: network.subnets.first,
             prefix: network.subnets.first.prefix(),
@@ -117,42 +138,11 @@ impl<'f> Networks<'f> {
             query_interval: network.query_interval,
             // Resolved after the nodes.
             mqtt: None,
+            advertise: network.advertise,
             timetable: network.timetable.clone(),
             pair_losses: network.pair_losses.clone(),
         });
         planned.collect()
-    }
-
-    /// Links of the node at `index` of `group`. With `by_dhcp`, addresses come from DHCP where a
-    /// network has it.
-    pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
-        let on = self.networks.iter().filter_map(|network| {
-            let (address, link) = network.members.find(group, index)?;
-            Some((network, link, network.subnets.addresses(network.before + address)?))
-        });
-        on.enumerate()
-            .map(|(number, (network, link, (address, second_address)))| {
-                let Planned { up, down, states, profile } = network.impairments(&link);
-                let vlans = network.vlans(&link);
-                let interface = format!("eth{number}");
-                let mac = Mac::from(subnets::of_mac(address, second_address));
-                let by_dhcp = by_dhcp && network.services.dhcp;
-                let network = network.name.to_owned();
-                PlannedLink {
-                    network,
-                    interface,
-                    address,
-                    second_address,
-                    by_dhcp,
-                    mac,
-                    profile,
-                    up,
-                    down,
-                    states,
-                    vlans,
-                }
-            })
-            .collect()
     }
 
     /// Whether the network has segmentation offload.
@@ -174,8 +164,7 @@ impl<'f> Networks<'f> {
 
     /// Names of the networks that all `groups` are attached to.
     pub fn shared_by(&self, groups: &[&str]) -> Vec<&'f str> {
-        let all_on =
-            |network: &&Resolved<'_>| groups.iter().all(|group| network.members.has_all(group));
+        let all_on = |network: &&Resolved<'_>| groups.iter().all(|group| network.has_all(group));
         self.networks.iter().filter(all_on).map(|network| network.name).collect()
     }
 
@@ -187,16 +176,6 @@ impl<'f> Networks<'f> {
 }
 
 impl Resolved<'_> {
-    /// Whether the node at `index` of `group` is attached.
-    pub(super) fn has_node(&self, group: &str, index: u64) -> bool {
-        self.members.find(group, index).is_some()
-    }
-
-    /// Whether any node of `group` is attached.
-    pub(super) fn has(&self, group: &str) -> bool {
-        self.members.has(group)
-    }
-
     fn channel(&self) -> link::Channel {
         match &self.channel {
             None | Some(Channel::Switch) => link::Channel::Switch,
@@ -207,7 +186,7 @@ impl Resolved<'_> {
     }
 
     /// Those of the first of `names` that has any.
-    fn impairments(&self, names: &[String]) -> Planned {
+    pub(super) fn impairments(&self, names: &[String]) -> Planned {
         let mut found = names.iter().filter_map(|selected| {
             self.links.iter().find(|(name, _)| name == selected).map(|(_, planned)| planned.clone())
         });
@@ -216,13 +195,12 @@ impl Resolved<'_> {
     }
 
     /// The VLANs of the first of `names` that has any.
-    fn vlans(&self, names: &[String]) -> Option<PortVlans> {
+    pub(super) fn vlans(&self, names: &[String]) -> Option<PortVlans> {
         if self.vlans.is_empty() {
             return None;
         }
-        let own = |name: &String| self.vlans.iter().find(|(own, _)| own == name);
-        let found = names.iter().find_map(own).map(|(_, vlans)| vlans.clone());
-        Some(found.unwrap_or(PortVlans::Access(DEFAULT_VLAN)))
+        let found = names.iter().find_map(|name| self.vlans.get(name.as_str()));
+        Some(found.cloned().unwrap_or(PortVlans::Access(DEFAULT_VLAN)))
     }
 
     /// The shared rate, else the rate of the slowest link.
@@ -298,7 +276,7 @@ fn resolve<'f>(
         _ => Vec::new(),
     };
     let channel = channel.cloned();
-    let vlans = vlans::of(name, network, &members, nodes, services, sink);
+    let vlans = vlans::of(name, network, &members, nodes, sink);
     Some(Resolved {
         name,
         subnets,
@@ -306,22 +284,32 @@ fn resolve<'f>(
         backend,
         offload,
         channel,
-        links,
+        links: Rc::new(links),
         source_addresses: network
             .source_addresses
             .as_ref()
             .map_or_else(Default::default, |at| at.value),
         query_interval: check_interval(network, sink)?,
         timetable,
-        members,
+        members: Rc::new(members),
         before,
-        vlans,
+        vlans: Rc::new(vlans),
         services,
+        served: services,
+        advertise: is_advertised(network),
+        on: None,
+        own_vlans: Vec::new(),
+        without_interfaces: vlan_networks::without_interfaces(network, file),
+        place,
         pair_losses,
     })
 }
 
-fn services(network: &Network) -> PlannedServices {
+pub(super) fn is_advertised(network: &Network) -> bool {
+    network.advertise.as_ref().is_some_and(|advertise| advertise.value)
+}
+
+pub(super) fn services(network: &Network) -> PlannedServices {
     let given = |at: &Option<At<bool>>| at.as_ref().is_some_and(|at| at.value);
     PlannedServices {
         nat: given(&network.nat),

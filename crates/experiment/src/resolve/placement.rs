@@ -31,13 +31,13 @@ pub(super) fn planned(
         let limits = PlannedLimits { cpu: nodes.cpus.get(group).copied(), ..limits(typed) };
         let program = nodes.groups.and_then(|groups| program(groups.get(group)?, nodes));
         let typed = nodes.groups.and_then(|groups| groups.get(group));
-        let address = typed.and_then(|typed| typed.address.as_ref());
-        let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
+        let source = typed.and_then(|typed| typed.address.as_ref());
+        let source = source.map_or(Addressing::Planned, |at| at.value);
         let mac: Option<Mac> = typed.and_then(|typed| typed.mac.as_ref()?.value.parse().ok());
         for (index, name) in nodes.names(group).into_iter().enumerate() {
             let index = index as u64;
-            let mut links = networks.links(group, index, by_dhcp);
-            let gateway = |is_ipv6| services::gateway(group, index, by_dhcp, is_ipv6, networks);
+            let mut links = networks.links(group, index, source);
+            let gateway = |is_ipv6| services::gateway(group, index, source, is_ipv6, networks);
             let (gateway, gateway_ipv6) = (gateway(false), gateway(true));
             let resolver = services::resolver(group, index, networks);
             let machine = typed.and_then(|typed| machine::of(typed, index, links.len(), base));
@@ -83,6 +83,8 @@ pub(super) fn planned(
         let text = format!("`{}` is on {} networks", node.name, node.links.len());
         let advice = format!("a node can have {MAX_INTERFACES} interfaces");
         sink.add(Problem::new(text).label(advice));
+        // Routes of a router on thousands of networks would take minutes.
+        return planned;
     }
     check_macs(nodes, &planned, sink);
     // Last, because routes lead over gateways, which are nodes of services.

@@ -24,7 +24,7 @@ pub(super) fn add(
     sink: &mut Sink,
 ) {
     // Also without routers: a gateway by NAT is learned, too.
-    let learned = learned_gateways(nodes);
+    let learned = learned_gateways(nodes, networks);
     for (node, learned) in nodes.iter_mut().zip(learned) {
         node.learned_gateways = learned;
     }
@@ -229,12 +229,13 @@ impl<'p> Hops<'p> {
             );
             return report(text, "use the address of one node".to_owned());
         }
-        let by_dhcp = |hop: &IpAddr| on(hop).is_some_and(|link| link.by_dhcp);
+        let by_dhcp = |hop: &IpAddr| on(hop).is_some_and(|link| link.is_own(hop.is_ipv6()));
         if reachable.iter().any(by_dhcp) {
-            let text =
-                format!("a route of `{}` via `{}`, on a network with `dhcp`", node.name, via.value);
-            let label =
-                "with `address: dhcp`, a node gets its routes from the server: remove one of both";
+            let text = format!(
+                "a route of `{}` via `{}`, where the node gets its address itself",
+                node.name, via.value
+            );
+            let label = "with `address: dhcp` or `slaac`, a node gets its routes from the network, too: remove one of both";
             return report(text, label.to_owned());
         }
         Some(reachable)

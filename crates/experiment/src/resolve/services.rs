@@ -5,6 +5,7 @@ use crate::mac::Mac;
 use crate::plan::{PlannedLimits, PlannedLink, PlannedNode};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
+use crate::resolve::advertisements;
 use crate::resolve::networks::{Networks, Resolved};
 use crate::resolve::subnets::{of_mac, overlapping};
 use crate::subnet::Subnet;
@@ -20,16 +21,24 @@ pub const OUTSIDE_IPV6: &str = "fd1b:8c4f:7e2d:ff::/64";
 /// Checks services of networks, and groups that use DHCP.
 pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
     for (group, _, typed) in file.nodes.iter().flat_map(Named::iter) {
-        let Some(at) = typed.address.as_ref().filter(|at| at.value == Addressing::Dhcp) else {
+        let Some(at) = typed.address.as_ref().filter(|at| at.value != Addressing::Planned) else {
             continue;
         };
-        let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
+        let (what, key) = match at.value {
+            Addressing::Slaac => ("gets no router advertisements", "advertise"),
+            _ => ("has no DHCP server", "dhcp"),
+        };
+        let served = |network: &Resolved<'_>| {
+            let has_key = if key == "dhcp" { network.served.dhcp } else { network.advertise };
+            has_key && network.has(group)
+        };
         if networks.complete && !networks.networks.iter().any(served) {
-            let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
-            let label = "add `dhcp: true` to a network that it is attached to";
+            let problem = Problem::new(format!("`{group}` {what}")).at(at.place);
+            let label = format!("add `{key}: true` to a network that it is attached to");
             sink.add(problem.label(label));
         }
     }
+    advertisements::check(file, networks, sink);
     let outside: Vec<Subnet> = [OUTSIDE, OUTSIDE_IPV6].iter().flat_map(|it| it.parse()).collect();
     let leads_out = networks.networks.iter().any(|network| network.services.nat);
     for (name, _, typed) in file.networks.iter().flat_map(Named::iter) {
@@ -66,7 +75,7 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
 
 /// Service nodes of the networks, one each.
 pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
-    let networks = networks.networks.iter().filter(|network| network.services.any());
+    let with = networks.networks.iter().filter(|network| network.services.any());
     let node = |network: &Resolved<'_>| {
         let (address, second_address) = network.subnets.addresses(network.subnets.last())?;
         let link = PlannedLink {
@@ -75,12 +84,14 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             address,
             second_address,
             by_dhcp: false,
+            by_slaac: false,
             mac: Mac::from(of_mac(address, second_address)),
             profile: None,
             up: link::Impairment::default(),
             down: link::Impairment::default(),
             states: None,
-            vlans: None,
+            vlans: networks.port_of_services(network),
+            trunk: None,
         };
         Some(PlannedNode {
             name: node_name(network),
@@ -110,7 +121,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             program: None,
         })
     };
-    networks.filter_map(node).collect()
+    with.filter_map(node).collect()
 }
 
 /// Gateway in a family of a node, by its group and index there: that of its first network that has
@@ -118,30 +129,27 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
 pub(super) fn gateway(
     group: &str,
     index: u64,
-    by_dhcp: bool,
+    source: Addressing,
     is_ipv6: bool,
     networks: &Networks<'_>,
 ) -> Option<IpAddr> {
     let leads_out =
-        |network: &&Resolved<'_>| network.services.nat && address(network, is_ipv6).is_some();
-    let network = on(group, index, networks).find(leads_out)?;
-    let is_leased = by_dhcp && network.services.dhcp;
-    if is_leased { None } else { address(network, is_ipv6) }
+        |network: &&Resolved<'_>| network.served.nat && address(network, is_ipv6).is_some();
+    let network =
+        networks.networks.iter().filter(leads_out).find(|on| on.has_node(group, index))?;
+    let is_learned = match source {
+        Addressing::Planned => false,
+        Addressing::Dhcp => network.served.dhcp,
+        Addressing::Slaac => network.advertise && is_ipv6,
+    };
+    if is_learned { None } else { address(network, is_ipv6) }
 }
 
 /// Name server of a node, by its group and index there: that of its first network that has one.
 pub(super) fn resolver(group: &str, index: u64, networks: &Networks<'_>) -> Option<IpAddr> {
-    let network = on(group, index, networks).find(|network| network.services.dns)?;
+    let with = networks.networks.iter().filter(|network| network.served.dns);
+    let network = with.into_iter().find(|network| network.has_node(group, index))?;
     address(network, false).or_else(|| address(network, true))
-}
-
-/// The networks of a node.
-fn on<'n, 'f>(
-    group: &'n str,
-    index: u64,
-    networks: &'n Networks<'f>,
-) -> impl Iterator<Item = &'n Resolved<'f>> {
-    networks.networks.iter().filter(move |network| network.has_node(group, index))
 }
 
 /// The last address that all subnets of a network have, so that nodes keep their addresses.

@@ -2,15 +2,16 @@
 
 use crate::file::{File, Network, Vlans};
 use crate::limits::use_range;
-use crate::plan::{PlannedNode, PlannedServices, Workload};
+use crate::plan::{PlannedNode, Workload};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
 use crate::resolve::members::Members;
 use crate::resolve::nodes::Nodes;
-use link::{DEFAULT_VLAN, PortVlans, VLANS};
+use indexmap::IndexMap;
+use link::{PortVlans, VLANS};
 
 /// The VLANs of a network's nodes, by group or node.
-pub(super) type OfNames<'f> = Vec<(&'f str, PortVlans)>;
+pub(super) type OfNames<'f> = IndexMap<&'f str, PortVlans>;
 
 /// The VLANs of `network`, which is `name`; empty if it has none.
 pub(super) fn of<'f>(
@@ -18,18 +19,10 @@ pub(super) fn of<'f>(
     network: &'f Network,
     members: &Members<'_>,
     nodes: &Nodes<'_>,
-    services: PlannedServices,
     sink: &mut Sink,
 ) -> OfNames<'f> {
-    let Some(vlans) = &network.vlans else { return Vec::new() };
-    if services.any() && !vlans.value.is_empty() {
-        let text = format!(
-            "`{name}` has VLANs and services: only the VLAN {DEFAULT_VLAN} would reach them"
-        );
-        let label = "remove `vlans`, or `nat`, `dhcp` and `dns`, or make a network of each VLAN";
-        sink.add(Problem::new(text).at(vlans.place).label(label));
-    }
-    let mut found = Vec::new();
+    let Some(vlans) = &network.vlans else { return OfNames::new() };
+    let mut found = OfNames::new();
     for (on, place, ports) in vlans.value.iter() {
         let is_attached = match nodes.place(on) {
             Some((group, index)) if !nodes.has_group(on) => members.find(group, index).is_some(),
@@ -143,7 +136,7 @@ duration: 1 s
             ("{a: []}", "a trunk without VLANs"),
             ("{a: {}}", "expected a VLAN such as `10`"),
             ("{x: 10}", "unknown group `x`"),
-            ("{a: 10}, dhcp: true", "VLANs and services"),
+            ("{a: 10}, dhcp: true", "VLAN 10 of `lan` does not reach its services"),
         ] {
             let text = FILE.replace("{a: 10, a-3: 20, t: [10, 20]}", to);
             let error = plan(&text).unwrap_err();

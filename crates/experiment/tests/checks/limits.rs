@@ -232,6 +232,12 @@ workloads: [{mqtt: {broker: a, publishers: b, subscribers: c, pattern: many-to-o
         &["1", "4094"],
         &["0", "4095"],
     ),
+    case(
+        ["Network", "vlan"],
+        "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, vlans: {a: 2, b: 4094}}, v: {switch: n, vlan: @, subnet: 10.1.0.0/24}}",
+        &["2", "4094"],
+        &["0", "1", "4095"],
+    ),
     case(["Slot", "packets"], "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {slot: {min: 1 ms, packets: @}}}}}}", &["1"], &["0"]),
     case(
         ["Lora", "spreading_factor"],

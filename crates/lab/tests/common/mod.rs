@@ -34,6 +34,7 @@ pub fn member(i: usize, count: usize, mtu: u32) -> Member {
         offload: false,
         neighbours: (0..count).map(|j| (address(j).into(), mac(j))).collect(),
         is_advertised: false,
+        advertised: None,
         tap: None,
         is_port: false,
     };

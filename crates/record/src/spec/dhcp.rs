@@ -3,6 +3,7 @@
 use super::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::net::Ipv6Addr;
 
 /// Spec of the DHCPv6 client of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,6 +13,9 @@ pub struct DhcpSpec {
     pub interface: String,
     /// Its Ethernet address, by which the server knows the node.
     pub mac: [u8; 6],
+    /// Address that the kernel makes of router advertisements: the client only waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertised: Option<Ipv6Addr>,
 }
 
 impl Spec for DhcpSpec {

@@ -1,6 +1,7 @@
-//! Router advertisements: hosts of a network with `dhcp` and IPv6 get its prefix and the default route
-//! from them (RFC 4861). Each such network has one sender.
+//! Router advertisements: hosts of a network with `dhcp` and IPv6, or with `advertise`, get its prefix and
+//! the default route from them (RFC 4861). Without `advertise`, a network has one sender.
 
+use crate::bed::topology::BRIDGE;
 use experiment::{Plan, PlannedLink, PlannedNetwork, PlannedNode};
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ pub(super) enum Sender<'p> {
 /// The sender of a network with `dhcp` and IPv6. A router with a kernel, or with files, that are not
 /// Thingbed's advertises itself.
 pub(super) fn sender<'p>(plan: &'p Plan, network: &PlannedNetwork) -> Sender<'p> {
-    match plan.router(&network.name) {
+    match plan.router(network) {
         Some((node, _)) if node.services.is_some() => Sender::Services { is_router: true },
         // In a node with a `root`, dnsmasq would see the host's files with all capabilities.
         Some((node, link)) if is_plain(node) => Sender::Router(node, link),
@@ -34,22 +35,71 @@ fn is_plain(node: &PlannedNode) -> bool {
     node.root.is_none() && node.machine.is_none() && node.external.is_none()
 }
 
+/// What dnsmasq prints when it sends advertisements.
+pub(super) const READY: &str = "router advertisement enabled";
+
+/// A range of dnsmasq without DHCP: hosts make their addresses.
+const ONLY: &str = "ra-only";
+
+/// Whether a configuration of this module leases addresses, too.
+pub(super) fn serves_dhcp(configuration: &str) -> bool {
+    let ranges = configuration.lines().filter(|line| line.starts_with("dhcp-range="));
+    ranges.into_iter().any(|range| !range.contains(ONLY))
+}
+
+/// The link of a node by which it is a router of a network and can send advertisements.
+fn router_link<'p>(
+    plan: &'p Plan,
+    network: &PlannedNetwork,
+    node: &PlannedNode,
+) -> Option<&'p PlannedLink> {
+    let routers = plan.routers(network).into_iter();
+    let own = routers.filter(|(router, _)| is_plain(router) && router.name == node.name);
+    own.map(|(_, link)| link).next()
+}
+
+/// Lines for a router's networks with `advertise` and without `dhcp`.
+fn advertised(plan: &Plan, router: &PlannedNode) -> String {
+    let mut text = String::new();
+    if !router.forward && router.services.is_none() {
+        return text;
+    }
+    let servers = plan.nodes.iter().filter(|node| node.services.is_some_and(|own| own.dhcp));
+    let served: Vec<&str> =
+        servers.flat_map(|node| &node.links).map(|link| link.network.as_str()).collect();
+    for network in plan.networks.iter().filter(|network| network.advertise) {
+        let joined = plan.joined(network);
+        // Joined networks are one: the first of them has the lines.
+        let first = plan.networks.iter().find(|other| joined.contains(other.name.as_str()));
+        let is_first = first.is_some_and(|first| first.name == network.name);
+        if !is_first || served.iter().any(|name| joined.contains(name)) {
+            continue;
+        }
+        let link = router_link(plan, network, router);
+        if let (Some(link), Some(subnet)) = (link, network.subnet_of(true)) {
+            let interface = interface(router, link);
+            let (base, prefix) = (subnet.base(), subnet.prefix());
+            let _ =
+                writeln!(text, "interface={interface}\ndhcp-range={base},{ONLY},{prefix},infinite");
+        }
+    }
+    text
+}
+
 /// The dnsmasq configuration of a router that advertises itself on some of its networks.
 pub(super) fn configuration(plan: &Plan, router: &PlannedNode) -> Option<String> {
-    let mut text = String::new();
+    let mut text = advertised(plan, router);
     // On other networks, advertisements would be traffic that no host needs (decision 105).
     let served = plan.nodes.iter().filter(|node| node.services.is_some_and(|own| own.dhcp));
     for (services, own) in served.flat_map(|node| node.links.iter().map(move |own| (node, own))) {
         let Some(network) = plan.network(&own.network) else { continue };
-        let (Sender::Router(node, link), Some(range)) =
-            (sender(plan, network), ipv6_range(plan, network, true))
-        else {
-            continue;
+        let link = match sender(plan, network) {
+            Sender::Router(node, link) if node.name == router.name => Some(link),
+            Sender::Router(..) if network.advertise => router_link(plan, network, router),
+            _ => None,
         };
-        if node.name != router.name {
-            continue;
-        }
-        let interface = &link.interface;
+        let (Some(link), Some(range)) = (link, ipv6_range(plan, network, true)) else { continue };
+        let interface = interface(router, link);
         let _ = writeln!(text, "interface={interface}\ndhcp-range={range},infinite");
         let server = own.address_of(true).filter(|_| services.services.is_some_and(|own| own.dns));
         if let Some(server) = server {
@@ -61,6 +111,11 @@ pub(super) fn configuration(plan: &Plan, router: &PlannedNode) -> Option<String>
     let common = "port=0\nbind-interfaces\nno-resolv\nno-poll\nleasefile-ro\nenable-ra\n\
                   dhcp-ignore=tag:!none\n";
     (!text.is_empty()).then(|| format!("{common}{text}"))
+}
+
+/// The interface that has the addresses of a link: its own, or the bridge of which it is a port.
+fn interface<'p>(node: &PlannedNode, link: &'p PlannedLink) -> &'p str {
+    if node.is_port(link) { BRIDGE } else { &link.interface }
 }
 
 /// The leases of IPv6: those of the pool, or those of nodes only if no address is free. If the server

@@ -97,7 +97,7 @@ impl Bed<'_> {
         ports
             .map(|(port, Place { segment, endpoint })| {
                 let node = topology.owners[*segment][*endpoint];
-                let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
+                let interface = &topology.interfaces[port];
                 let mut counters = lab::counters(self.lab.nodes()[node].kind.pid(), interface)?;
                 // The interface has counted such a packet as sent already.
                 counters.tx_dropped += refused.get(port).copied().unwrap_or_default();

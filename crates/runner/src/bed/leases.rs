@@ -27,7 +27,7 @@ pub(super) fn lease_lines(
     }
     if let Some(own) = own.ipv4() {
         // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let router = plan.router(&network.name).and_then(|(_, link)| link.ipv4());
+        let router = plan.router(network).and_then(|(_, link)| link.ipv4());
         for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
             let value = value.map_or(String::new(), |address| format!(",{address}"));
             let _ = writeln!(text, "dhcp-option={number}{value}");
@@ -47,7 +47,9 @@ pub(super) fn lease_lines(
         }
     }
     let nodes = plan.nodes.iter().filter(|node| node.services.is_none());
-    for link in nodes.flat_map(|node| &node.links).filter(|link| link.network == network.name) {
+    let joined = plan.joined(network);
+    let links = nodes.flat_map(|node| node.links_with_addresses());
+    for link in links.filter(|link| joined.contains(link.network.as_str())) {
         let addresses = link.addresses().map(|address| match address {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),

@@ -10,6 +10,7 @@ use experiment::{Plan, PlannedLink, PlannedNode, PlannedServices, Ready};
 use record::spec::{DhcpSpec, Spec};
 use std::fmt::Write;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -43,17 +44,21 @@ pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<J
         if let Some(text) = advertisements::configuration(plan, planned) {
             let name = format!("{}.advertisements", planned.name);
             let mut job = dnsmasq(node, planned, &name, &text, dir)?;
-            job.ready = Some(Ready::Udp(DHCPV6_PORT));
+            job.ready = Some(match advertisements::serves_dhcp(&text) {
+                true => Ready::Udp(DHCPV6_PORT),
+                // Without DHCP, dnsmasq has no port.
+                false => Ready::Log(advertisements::READY.to_owned()),
+            });
             jobs.push(job);
         }
         // A machine has its own client.
         let links = planned.links.iter().filter(|_| planned.tap(0).is_none());
-        for link in links.filter(|link| link.by_dhcp) {
+        for link in links.filter(|link| link.by_dhcp || link.by_slaac) {
             let client = |version: &str, argv| {
                 let name = format!("{}.dhcp{version}-{}", planned.name, link.interface);
                 Job::new(node, planned, Role::Client, argv, dir, Files::named(dir, &name))
             };
-            if link.ipv4().is_some() {
+            if link.by_dhcp && link.ipv4().is_some() {
                 jobs.push(client("", ipv4_client(link, dir)?));
             }
             if link.address_of(true).is_some() {
@@ -83,7 +88,11 @@ fn ipv4_client(link: &PlannedLink, dir: &Path) -> Result<Vec<String>, Error> {
 
 /// The command line of the DHCP client of IPv6, which busybox does not have in all distributions.
 fn ipv6_client(link: &PlannedLink, workload: &Path, spec: &Path) -> Result<Vec<String>, Error> {
-    let client = DhcpSpec { interface: link.interface.clone(), mac: link.mac.0 };
+    let advertised = match link.address_of(true).filter(|_| link.by_slaac) {
+        Some(IpAddr::V6(address)) => Some(address),
+        _ => None,
+    };
+    let client = DhcpSpec { interface: link.interface.clone(), mac: link.mac.0, advertised };
     let text = serde_json::to_vec(&client).unwrap_or_default();
     fs::write(spec, text).map_err(Error::write(spec))?;
     let argv = [workload, Path::new(DhcpSpec::PROGRAM), spec];

@@ -2,19 +2,19 @@
 
 use crate::bed::neighbours::neighbours;
 use crate::bed::roots::Roots;
-use engine::{Change, Endpoint, Place, SegmentSpec};
+use engine::{Change, Endpoint, Place, SegmentSpec, VlanPort};
 use experiment::{
     BROKER_NAME, Backend, BrokerKind, Destination, Plan, PlannedBridge, PlannedChangeKind,
     PlannedLink, PlannedNetwork, PlannedNode, SourceAddresses,
 };
 use lab::{Bridge, Interface, Limits, Member, NodeSpec, Route, Setting};
-use link::Direction;
+use link::{Direction, PortVlans};
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Name of a node's bridge, as `ip link` shows it.
-const BRIDGE: &str = "br0";
+pub(super) const BRIDGE: &str = "br0";
 
 /// A plan in the terms of lab and medium.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Topology {
     pub segments: Vec<SegmentSpec>,
     /// The endpoint of each TAP, in the order of the lab's descriptors.
     pub places: Vec<Place>,
+    /// The node's interface at each of these.
+    pub interfaces: Vec<String>,
     /// The node at each endpoint of each segment.
     pub owners: Vec<Vec<usize>>,
     /// The `node:interface` at each endpoint of each segment.
@@ -38,11 +40,17 @@ impl Topology {
     pub(crate) fn of(plan: &Plan, roots: &Roots) -> Self {
         let index: HashMap<&str, usize> =
             plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
+        // The links of a VLAN are on its switch.
+        let switch = |network: usize| {
+            let vlan = plan.networks[network].vlan.as_ref();
+            vlan.and_then(|vlan| index.get(vlan.switch.as_str()).copied()).unwrap_or(network)
+        };
         let mut topology = Self {
             members: Vec::new(),
             hosts: hosts(plan),
             segments: without_endpoints(plan),
             places: Vec::new(),
+            interfaces: Vec::new(),
             owners: vec![Vec::new(); plan.networks.len()],
             names: vec![Vec::new(); plan.networks.len()],
         };
@@ -51,11 +59,11 @@ impl Topology {
             let mut interfaces = Vec::new();
             let mut bridge = None;
             for (number, link) in planned.links.iter().enumerate() {
-                let Some(&segment) = index.get(link.network.as_str()) else { continue };
-                let network = &plan.networks[segment];
+                let Some(&own) = index.get(link.network.as_str()) else { continue };
+                let (network, segment) = (&plan.networks[own], switch(own));
                 // A machine's kernel sets its addresses and neighbours.
                 let tap = planned.tap(number).cloned();
-                let neighbours = neighbours.remove(&(node, segment)).unwrap_or_default();
+                let neighbours = neighbours.remove(&(node, own)).unwrap_or_default();
                 let mut interface = Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
@@ -63,7 +71,8 @@ impl Topology {
                     mtu: network.mtu.get() as u32,
                     offload: network.offload,
                     neighbours: if tap.is_some() { Vec::new() } else { neighbours },
-                    is_advertised: link.by_dhcp
+                    advertised: link.by_slaac.then(|| ipv6(link)).flatten(),
+                    is_advertised: (link.by_dhcp || link.by_slaac)
                         && tap.is_none()
                         && network.subnet_of(true).is_some(),
                     tap,
@@ -74,23 +83,16 @@ impl Topology {
                 }
                 // Hardware has its own interface; its placeholder node in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
-                let endpoint = topology.owners[segment].len();
-                topology.places.push(Place { segment, endpoint });
+                topology.interfaces.push(link.interface.clone());
+                if let (Some(_), Some(PortVlans::Access(vlan))) = (&link.trunk, &link.vlans) {
+                    topology.add_vlan_port(segment, *vlan);
+                    continue;
+                }
+                topology.places.push(Place { segment, endpoint: topology.owners[segment].len() });
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
-                // The medium leaves frames that the kernel impairs unchanged.
-                let (up, down) = match network.backend {
-                    Backend::Medium => (link.up.clone(), link.down.clone()),
-                    Backend::Netem => Default::default(),
-                };
-                topology.segments[segment].endpoints.push(Endpoint {
-                    up,
-                    down,
-                    mac: planned.has_planned_mac().then_some(link.mac.0),
-                    states: link.states.clone(),
-                    vlans: link.vlans.clone(),
-                    is_bridge: planned.is_port(link),
-                });
+                let end = endpoint(planned, link, network);
+                topology.segments[segment].endpoints.push(end);
             }
             // A node without interfaces is a member too: lab and plan number nodes alike.
             let limits = limits(planned);
@@ -106,6 +108,19 @@ impl Topology {
                 .collect();
         }
         topology
+    }
+
+    /// Adds an interface of a VLAN to the last endpoint of a segment, which is a trunk.
+    fn add_vlan_port(&mut self, segment: usize, vlan: u16) {
+        let port = self.places.len();
+        let endpoints = &mut self.segments[segment].endpoints;
+        let endpoint = endpoints.len().saturating_sub(1);
+        self.places.push(Place { segment, endpoint });
+        if let Some(trunk) = endpoints.get_mut(endpoint) {
+            trunk.vlan_ports.push(VlanPort { vlan, port });
+            // Queries of the network have no tag, so such interfaces answer none.
+            trunk.is_bridge = true;
+        }
     }
 
     /// The endpoints of `nodes` on a segment.
@@ -141,6 +156,24 @@ impl Topology {
                 Change::Partition(Some(part))
             }
         }
+    }
+}
+
+/// The endpoint of a node's link.
+fn endpoint(planned: &PlannedNode, link: &PlannedLink, network: &PlannedNetwork) -> Endpoint {
+    // The medium leaves frames that the kernel impairs unchanged.
+    let (up, down) = match network.backend {
+        Backend::Medium => (link.up.clone(), link.down.clone()),
+        Backend::Netem => Default::default(),
+    };
+    Endpoint {
+        up,
+        down,
+        mac: planned.has_planned_mac().then_some(link.mac.0),
+        states: link.states.clone(),
+        vlans: link.vlans.clone(),
+        is_bridge: planned.is_port(link),
+        vlan_ports: Vec::new(),
     }
 }
 
@@ -189,9 +222,17 @@ fn port(interface: Interface, planned: &PlannedBridge, bridge: &mut Option<Bridg
     port
 }
 
+fn ipv6(link: &PlannedLink) -> Option<Ipv6Addr> {
+    match link.address_of(true)? {
+        IpAddr::V6(address) => Some(address),
+        IpAddr::V4(_) => None,
+    }
+}
+
 /// The addresses of an interface that the lab sets, with their prefix lengths.
 fn addresses(link: &PlannedLink, network: &PlannedNetwork) -> Vec<(IpAddr, u8)> {
-    let set = link.addresses().zip(network.subnets()).filter(|_| !link.by_dhcp);
+    let set = link.addresses().zip(network.subnets());
+    let set = set.filter(|(address, _)| !link.is_own(address.is_ipv6()));
     set.map(|(address, subnet)| (address, subnet.prefix())).collect()
 }
 

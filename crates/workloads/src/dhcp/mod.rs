@@ -1,5 +1,6 @@
 //! The DHCPv6 client of a node with `address: dhcp`: gets an address of an interface, and waits for
-//! the routes, which come by router advertisements to the kernel. Leases of Thingbed's servers have
+//! the routes, which come by router advertisements to the kernel, as the address of a
+//! node with `address: slaac` does. Leases of Thingbed's servers have
 //! no end, so the client ends when it has one.
 
 mod message;
@@ -33,6 +34,9 @@ const ROUTES: &str = "/proc/thread-self/net/ipv6_route";
 /// # Errors
 /// When no server gives one, or no router advertises its prefix.
 pub fn run(spec: &DhcpSpec) -> Result<(), Error> {
+    if let Some(address) = spec.advertised {
+        return wait_for(&spec.interface, address);
+    }
     let operation = format!("get an IPv6 address for {} by DHCP", spec.interface);
     let index = nix::net::if_::if_nametoindex(spec.interface.as_str())
         .map_err(|errno| Error::Io { operation: operation.clone(), source: errno.into() })?;
@@ -41,9 +45,14 @@ pub fn run(spec: &DhcpSpec) -> Result<(), Error> {
         .map_err(|why| Error::protocol(&operation, why))?;
     set(&socket, index, address).map_err(Error::io(&format!("set the address {address}")))?;
     crate::log!("{} has the address {address}", spec.interface);
+    wait_for(&spec.interface, address)
+}
+
+/// Waits until programs can use the address, and the kernel has the routes.
+fn wait_for(interface: &str, address: Ipv6Addr) -> Result<(), Error> {
     let until = clock::now() + ADVERTISEMENT;
     // The kernel makes a new address usable a moment later, even if it does not check for duplicates.
-    while UdpSocket::bind((address, 0)).is_err() || !has_prefix(&spec.interface, address) {
+    while UdpSocket::bind((address, 0)).is_err() || !has_prefix(interface, address) {
         if clock::now() > until {
             let why = format!(
                 "no router advertisement with its prefix came within {ADVERTISEMENT}; the log of the \

@@ -8,7 +8,7 @@ use crate::bed::jobs::{Job, State, own_programs};
 use crate::bed::nodes::Nodes;
 use crate::bed::topology::Topology;
 use engine::{Endpoint, Place};
-use experiment::PlannedNode;
+use experiment::{PlannedLink, PlannedNode};
 use measure::Accounting;
 use std::os::fd::OwnedFd;
 
@@ -91,7 +91,11 @@ impl Bed<'_> {
             let network = &inventory.plan.networks[segment].name;
             let [up, down] = states[segment][endpoint].each_ref().map(|state| state.settled());
             let links = clones.iter_mut().flat_map(|clone| &mut clone.links);
-            for link in links.filter(|link| link.network == *network) {
+            let switch = |link: &&mut PlannedLink| {
+                let own = inventory.plan.network(&link.network);
+                own.is_some_and(|own| own.switch() == network)
+            };
+            for link in links.filter(switch) {
                 (link.up, link.down) = (up.clone(), down.clone());
             }
         }

@@ -1,0 +1,99 @@
+//! Checks router advertisements of networks.
+
+use crate::file::{File, Group};
+use crate::problem::Problem;
+use crate::read::{Named, Sink};
+use crate::resolve::networks::Networks;
+use crate::resolve::routes::is_router;
+
+/// Prefix length of IPv6 subnets in which hosts make addresses (RFC 4862): the interface identifier has
+/// the other 64 bits (RFC 4291, section 2.5.1).
+const PREFIX: u8 = 64;
+
+/// Reports networks whose `advertise` would have no effect.
+pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
+    for network in &networks.networks {
+        let typed = file.networks.as_ref().and_then(|all| all.get(network.name));
+        let Some(at) = typed.and_then(|typed| typed.advertise.as_ref()).filter(|at| at.value)
+        else {
+            continue;
+        };
+        let (name, mut subnets) = (network.name, network.subnets.iter());
+        match subnets.find(|subnet| subnet.is_ipv6()) {
+            None => {
+                let text = format!("`{name}` has `advertise` and no IPv6 subnet");
+                let label = "add one, such as `fd00::/64`, or remove `advertise`";
+                sink.add(Problem::new(text).at(at.place).label(label));
+            }
+            Some(subnet) if subnet.prefix() != PREFIX => {
+                let text = format!("`{name}` has `advertise` and the subnet {subnet}");
+                let label = format!(
+                    "hosts make addresses of prefixes with the length {PREFIX}: use `{}/{PREFIX}`",
+                    subnet.base()
+                );
+                sink.add(Problem::new(text).at(at.place).label(label));
+            }
+            Some(_) if network.served.nat => {}
+            Some(_) => {
+                let groups = || file.nodes.iter().flat_map(Named::iter);
+                let leads_out = |name: &str, group: &Group| {
+                    is_router(group)
+                        && networks.networks.iter().filter(|on| on.has(name)).count() > 1
+                };
+                // Those of joined networks, too: which ones is known only later.
+                if groups().any(|(name, _, group)| leads_out(name, group)) {
+                    continue;
+                }
+                let text = format!("no router sends the advertisements of `{name}`");
+                let label = "attach a node with `forward: true` that is on another network, too";
+                sink.add(Problem::new(text).at(at.place).label(label));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_plan::plan;
+
+    const FILE: &str = "\
+experiment: e
+nodes: {a: {address: slaac}, r: {forward: true}, s: {forward: true}, b: {}}
+networks:
+  lan: {attach: [a, r, s], subnet: [10.0.0.0/24, 'fd00::/64'], advertise: true}
+  far: {attach: [r, s, b], subnet: ['fd01::/64', 10.1.0.0/24]}
+";
+
+    #[test]
+    fn hosts_learn_a_router_and_keep_their_planned_addresses() {
+        let plan = plan(FILE).unwrap_or_else(|error| panic!("{error}"));
+        let host = plan.node("a").unwrap();
+        let link = &host.links[0];
+        assert!(link.by_slaac && link.is_own(true) && !link.is_own(false));
+        assert_eq!(link.second_address, Some("fd00::1".parse().unwrap()));
+        assert_eq!(host.learned_gateways, ["fd00::2".parse::<std::net::IpAddr>().unwrap()]);
+        // The route of IPv4 is the lab's.
+        let routes = host.routes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(routes, ["default via 10.0.0.2"]);
+        assert_eq!(plan.routers(&plan.networks[0]).len(), 2);
+        assert!(plan.to_string().contains("fd00::1, by SLAAC"), "{plan}");
+    }
+
+    #[test]
+    fn mistakes_are_said_once() {
+        for (from, to, message) in [
+            (", 'fd00::/64'], adv", "], adv", "`lan` has `advertise` and no IPv6 subnet"),
+            ("'fd00::/64'], adv", "'fd00::/80'], adv", "use `fd00::/64`"),
+            (", advertise: true", "", "`a` gets no router advertisements"),
+            ("r: {forward: true}, s: {forward: true}", "r: {}, s: {}", "no router sends"),
+            (
+                "a: {address: slaac}",
+                "a: {address: slack}",
+                "`slack` is not a way to assign addresses",
+            ),
+        ] {
+            let error = plan(&FILE.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
+        }
+    }
+}
