@@ -43,6 +43,7 @@ pub fn up_with(
             offload: false,
             neighbours: knows(i).into_iter().map(|j| (address(j).into(), mac(j))).collect(),
             is_advertised: false,
+            advertised: None,
             tap: None,
             is_port: false,
         };

@@ -59,7 +59,8 @@ impl VlanPorts {
     /// Port, and frame at the port, for a frame to an endpoint whose own port is `port`.
     pub fn outward<'f>(
         &'f mut self,
-        (segment, endpoint): (usize, usize),
+        segment: usize,
+        endpoint: usize,
         port: usize,
         frame: &'f [u8],
         prefix: usize,
@@ -99,13 +100,13 @@ mod tests {
         buffer[..plain.len()].copy_from_slice(&plain);
         let len = ports.add_tag(2, &mut buffer, plain.len(), 0);
         assert_eq!(buffer[..len], tagged);
-        assert_eq!(ports.outward((0, 0), 0, &tagged, 0), (2, &plain[..]));
+        assert_eq!(ports.outward(0, 0, 0, &tagged, 0), (2, &plain[..]));
         // Twice: the scratch memory is empty again.
-        assert_eq!(ports.outward((0, 0), 0, &tagged, 0), (2, &plain[..]));
-        assert_eq!(ports.outward((0, 0), 0, &plain, 0), (0, &plain[..]), "without a tag");
+        assert_eq!(ports.outward(0, 0, 0, &tagged, 0), (2, &plain[..]));
+        assert_eq!(ports.outward(0, 0, 0, &plain, 0), (0, &plain[..]), "without a tag");
         let other = frame(&[0x81, 0, 0, 30]);
-        assert_eq!(ports.outward((0, 0), 0, &other, 0), (0, &other[..]), "of no interface");
-        assert_eq!(ports.outward((0, 1), 3, &tagged, 0), (3, &tagged[..]), "no trunk");
+        assert_eq!(ports.outward(0, 0, 0, &other, 0), (0, &other[..]), "of no interface");
+        assert_eq!(ports.outward(0, 1, 3, &tagged, 0), (3, &tagged[..]), "no trunk");
     }
 
     #[test]

@@ -308,7 +308,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             let (endpoint, prefix) = (delivery.endpoint, delivery.prefix);
             let port = self.ports[segment][endpoint];
             let (port, frame) =
-                self.vlan_ports.outward((segment, endpoint), port, &delivery.frame, prefix);
+                self.vlan_ports.outward(segment, endpoint, port, &delivery.frame, prefix);
             *sent = self.io.send(port, frame);
             *at = clock::now();
             self.watch.on_work(*at);

@@ -44,7 +44,7 @@ pub(super) fn add(
         }
         check_room(&set, &first, networks, place, sink);
         if first.services.dhcp {
-            check_stp(&set, networks, file, (key, place), sink);
+            check_stp(&set, networks, file, key, place, sink);
         }
         // Also after that mistake, so that no group lacks a server in addition.
         let all = with.iter().map(|at| networks.networks[*at].services);
@@ -95,7 +95,8 @@ fn check_stp(
     set: &[usize],
     networks: &Networks<'_>,
     file: &File,
-    (key, place): (&str, Place),
+    key: &str,
+    place: Place,
     sink: &mut Sink,
 ) {
     let is_on = |group: &str| set.iter().any(|at| networks.networks[*at].members.has(group));

@@ -2,6 +2,7 @@
 
 mod advertisements;
 mod after;
+mod all_networks;
 mod board;
 mod boundary;
 mod bridges;
@@ -30,6 +31,7 @@ mod mtu;
 mod netem;
 mod networks;
 mod nodes;
+mod on_switch;
 mod payload;
 mod placement;
 mod program_check;

@@ -8,19 +8,17 @@ use crate::plan::{
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
-use crate::resolve::bridges::Bridges;
 use crate::resolve::directions::directions;
-use crate::resolve::joined_services;
 use crate::resolve::links;
 use crate::resolve::lowpan;
 use crate::resolve::members::Members;
 use crate::resolve::mtu;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::on_switch::{OnSwitch, without_interfaces};
 use crate::resolve::reception::Radio;
-use crate::resolve::subnets::{self, Subnets};
+use crate::resolve::subnets::Subnets;
 use crate::resolve::timetable;
-use crate::resolve::vlan_networks::{self, OnSwitch};
 use crate::resolve::vlans;
 use crate::source::Place;
 use crate::subnet::Subnet;
@@ -84,45 +82,6 @@ pub(super) struct Networks<'f> {
 }
 
 impl<'f> Networks<'f> {
-    pub fn of(file: &'f File, nodes: &Nodes<'f>, base: &Path, sink: &mut Sink) -> Self {
-        let mut networks = Self { networks: Vec::new(), complete: true };
-        // Profiles that no network uses are checked, too.
-        for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
-            let channel = profile.channel.as_ref().map(|at| &at.value);
-            links::check(channel, profile.links.as_ref(), nodes, base, sink);
-        }
-        let bridges = Bridges::of(file, nodes, sink);
-        for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
-            if vlan_networks::is_vlan(network) {
-                continue;
-            }
-            let before = bridges.addresses_before(name);
-            match resolve((name, place, network), before, file, nodes, base, sink) {
-                Some(resolved) => {
-                    let (joined, others): (Vec<_>, Vec<_>) =
-                        networks.networks.iter().partition(|n| bridges.are_joined(n.name, name));
-                    if let Some(first) = joined.first() {
-                        subnets::check_joined(
-                            network,
-                            resolved.subnets,
-                            first.name,
-                            first.subnets,
-                            sink,
-                        );
-                    }
-                    let others = others.iter().map(|n| (n.name, n.subnets));
-                    subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
-                    networks.networks.push(resolved);
-                }
-                // Later checks then report no missing network, since it may be this one.
-                None => networks.complete = false,
-            }
-        }
-        vlan_networks::add(&mut networks, file, &bridges, sink);
-        joined_services::add(&mut networks, file, &bridges, sink);
-        networks
-    }
-
     pub fn planned(&self) -> Vec<PlannedNetwork> {
         let planned = self.networks.iter().map(|network| PlannedNetwork {
             name: network.name.to_owned(),
@@ -217,7 +176,8 @@ impl Resolved<'_> {
     }
 }
 
-fn resolve<'f>(
+/// Resolves a network that is no VLAN of another one.
+pub(super) fn resolve<'f>(
     (name, place, network): (&'f str, Place, &'f Network),
     before: u64,
     file: &'f File,
@@ -236,12 +196,7 @@ fn resolve<'f>(
     let profiles = file.profiles.as_ref().unwrap_or(&empty);
     let profile =
         network.profile.as_ref().map(|profile| profiles.find(profile, "profile", sink).is_some());
-    if network.attach.as_ref().is_none_or(|attach| attach.value.0.is_empty()) {
-        let problem = Problem::new(format!("the network `{name}` has no nodes"));
-        let label = "attach groups, `attach: [...]`, or remove it";
-        sink.add(problem.at(place).label(label));
-        return None;
-    }
+    has_nodes(name, place, network, sink).then_some(())?;
     let (members, complete) = Members::of(name, network, nodes, sink);
     let services = services(network);
     // The node of services has the last address of the subnet (decision 19).
@@ -250,8 +205,7 @@ fn resolve<'f>(
     if profile == Some(false) || !complete {
         return None;
     }
-    let profile =
-        network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
+    let profile = profile_of(network, file);
     // The reader refuses these keys next to a profile, so nothing is overridden here.
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
     let mtu = mtu?;
@@ -299,10 +253,21 @@ fn resolve<'f>(
         advertise: is_advertised(network),
         on: None,
         own_vlans: Vec::new(),
-        without_interfaces: vlan_networks::without_interfaces(network, file),
+        without_interfaces: without_interfaces(network, file),
         place,
         pair_losses,
     })
+}
+
+/// Whether any group is attached.
+fn has_nodes(name: &str, place: Place, network: &Network, sink: &mut Sink) -> bool {
+    let has = network.attach.as_ref().is_some_and(|attach| !attach.value.0.is_empty());
+    if !has {
+        let problem = Problem::new(format!("the network `{name}` has no nodes"));
+        let label = "attach groups, `attach: [...]`, or remove it";
+        sink.add(problem.at(place).label(label));
+    }
+    has
 }
 
 pub(super) fn is_advertised(network: &Network) -> bool {
@@ -335,14 +300,15 @@ fn planned_links<'f>(links: Option<&'f Named<Link>>, base: &Path) -> Vec<(&'f st
     links.collect()
 }
 
-fn profiles_of(file: &File) -> Option<&Named<Profile>> {
-    file.profiles.as_ref()
+/// The profile of the file that a network has.
+fn profile_of<'f>(network: &Network, file: &'f File) -> Option<&'f Profile> {
+    let name = network.profile.as_ref()?;
+    file.profiles.as_ref()?.get(&name.value)
 }
 
 /// The network's channel, or that of its profile in the file.
 fn channel_of<'f>(network: &'f Network, file: &'f File) -> Option<&'f At<Channel>> {
-    let profile = network.profile.as_ref().and_then(|at| profiles_of(file)?.get(&at.value));
-    profile.map_or(&network.channel, |profile| &profile.channel).as_ref()
+    profile_of(network, file).map_or(&network.channel, |profile| &profile.channel).as_ref()
 }
 
 /// Minimum query interval; hosts need not answer faster than one query per second.

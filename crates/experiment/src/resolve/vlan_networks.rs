@@ -1,6 +1,6 @@
 //! Resolves networks that are VLANs of another network's switch, and which nodes have addresses there.
 
-use crate::file::{Addressing, File, Group, Network};
+use crate::file::{Addressing, File, Network};
 use crate::limits::{NETWORK_VLANS, use_range};
 use crate::mac::Mac;
 use crate::nearest::advice;
@@ -9,21 +9,10 @@ use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::bridges::Bridges;
 use crate::resolve::networks::{Networks, Planned, Resolved, is_advertised, services};
+use crate::resolve::on_switch::{OnSwitch, is_vlan};
 use crate::resolve::subnets::{self, Subnets};
 use crate::source::Place;
 use link::{DEFAULT_VLAN, PortVlans};
-
-/// The switch of a VLAN, by its position, and the VLAN's number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OnSwitch {
-    switch: usize,
-    pub(super) number: u16,
-}
-
-/// Whether a network of the file is a VLAN of another one.
-pub(super) fn is_vlan(network: &Network) -> bool {
-    network.switch.is_some() || network.vlan.is_some()
-}
 
 /// Adds the networks that are VLANs, behind all others.
 pub(super) fn add<'f>(
@@ -37,7 +26,7 @@ pub(super) fn add<'f>(
         if !is_vlan(network) {
             continue;
         }
-        let Some(resolved) = resolve((name, place, network), file, networks, sink) else {
+        let Some(resolved) = resolve(name, place, network, file, networks, sink) else {
             networks.complete = false;
             continue;
         };
@@ -67,7 +56,9 @@ pub(super) fn add<'f>(
 }
 
 fn resolve<'f>(
-    (name, place, network): (&'f str, Place, &'f Network),
+    name: &'f str,
+    place: Place,
+    network: &'f Network,
     file: &'f File,
     networks: &Networks<'f>,
     sink: &mut Sink,
@@ -189,21 +180,6 @@ fn check_services(switches: &[Resolved<'_>], network: &Network, place: Place, si
          if it needs any, or remove `nat`, `dhcp` and `dns`"
     );
     sink.add(Problem::new(text).at(vlans.place).label(label));
-}
-
-/// Groups whose nodes have no interfaces of VLANs on a trunk: a bridge passes tags on, and other
-/// kernels have interfaces that Thingbed does not make.
-pub(super) fn without_interfaces<'f>(network: &Network, file: &'f File) -> Vec<&'f str> {
-    if network.vlans.is_none() {
-        return Vec::new();
-    }
-    let has_none = |group: &Group| {
-        let bridge = group.bridge.as_ref();
-        let is_bridge = bridge.is_some_and(|bridge| bridge.value != crate::file::Bridge::Off);
-        is_bridge || group.external.is_some() || group.tap.is_some() || group.has_own_stack()
-    };
-    let groups = file.nodes.iter().flat_map(Named::iter);
-    groups.filter(|(_, _, group)| has_none(group)).map(|(name, ..)| name).collect()
 }
 
 impl Resolved<'_> {

@@ -1,7 +1,6 @@
 //! Whether commands of nodes can add interfaces of VLANs.
 
 use super::finding::{Finding, Grade};
-use super::read;
 use std::fs;
 
 /// Checks that this machine's kernel has interfaces of VLANs.
@@ -26,7 +25,8 @@ pub(super) fn interfaces() -> Finding {
 
 /// Whether the module is loaded, built in or installed.
 fn is_built() -> bool {
-    let release = read("/proc/sys/kernel/osrelease");
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
     let lists = |list: &str| {
         let text = fs::read_to_string(format!("/lib/modules/{release}/{list}"));
         text.is_ok_and(|text| text.contains("/8021q.ko"))

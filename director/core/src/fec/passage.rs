@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_message_alone_gives_the_time_since_it_was_first_sent() {
         let mut delivered = Delivered::default();
-        let mut send = |begin: u64, frames: u64, alone: bool| {
+        let send = |begin: u64, frames: u64, alone: bool| {
             let mut passage = Passage::new(delivered, alone, at(begin));
             (0..frames).for_each(|_| passage.send(100));
             passage

@@ -1,6 +1,5 @@
 //! Members that lose far more than the others: a model is as good as it is for all.
 
-use super::Policy;
 use crate::Span;
 use crate::conditions::Conditions;
 use crate::map::Quantiles;
@@ -41,12 +40,5 @@ impl Bad {
             p90: mean(bad.p90, others.p90),
             p99: mean(bad.p99, others.p99),
         }
-    }
-}
-
-impl Policy {
-    /// Sets which share of the members loses far more than the others.
-    pub fn set_bad(&mut self, bad: Option<Bad>) {
-        self.bad = bad;
     }
 }

@@ -173,6 +173,11 @@ impl Policy {
         }
     }
 
+    /// Sets which share of the members loses far more than the others.
+    pub fn set_bad(&mut self, bad: Option<Bad>) {
+        self.bad = bad;
+    }
+
     /// Messages are missing that an unreliable model never retransmits: the next decision
     /// selects a reliable one, unless the application avoids reliability.
     pub fn fall_back(&mut self) {
