@@ -62,6 +62,11 @@ impl Responses {
         doubled.max(self.silence.least_timeout())
     }
 
+    /// Their smoothed time; `None` before the first.
+    pub fn mean(&self) -> Option<Span> {
+        self.mean.map(|(mean, _)| Span::from_ns_f64(mean))
+    }
+
     /// Records the time until a response (RFC 6298, 2). Returns whether the path was silent.
     pub fn record(&mut self, response: Response) -> bool {
         let seen = response.time.as_ns_f64();

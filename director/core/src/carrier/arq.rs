@@ -152,6 +152,11 @@ impl Arq {
         self.sender.withdraw(number)
     }
 
+    /// Smoothed time until a response; `None` before the first.
+    pub fn response_time(&self) -> Option<Span> {
+        self.sender.response_time()
+    }
+
     /// Whether a chunk of each message was sent.
     pub fn is_begun(&self) -> bool {
         self.sender.is_begun()

@@ -137,6 +137,11 @@ impl Lane {
         self.arq.withdraw(number.into())
     }
 
+    /// Smoothed time until the other end's transport responds; `None` before it did.
+    pub fn response_time(&self) -> Option<Span> {
+        self.arq.response_time()
+    }
+
     /// Whether a part of each message was sent.
     pub fn is_begun(&self) -> bool {
         self.arq.is_begun()

@@ -151,7 +151,10 @@ impl Uplink {
             self.stalls += u32::from(stalled);
         }
         if waits {
-            let wait = (STALLED + 4 * self.round_trip) * (1 << self.stalls.min(MAX_DOUBLED));
+            // The path may have become slower since the invitation.
+            let seen = self.lane.as_ref().and_then(Lane::response_time).unwrap_or_default();
+            let trip = seen.max(self.round_trip);
+            let wait = (STALLED + 4 * trip) * (1 << self.stalls.min(MAX_DOUBLED));
             self.stalled_at.get_or_insert(now + wait);
         }
         stalled

@@ -82,6 +82,11 @@ impl ArqSender {
         self.late.take()
     }
 
+    /// Smoothed time until a response; `None` before the first.
+    pub fn response_time(&self) -> Option<Span> {
+        self.responses.mean()
+    }
+
     /// The measured sending rate in bit/s, if the sender adapts.
     pub fn rate(&self) -> Option<f64> {
         self.capacity.as_ref().map(Capacity::pace)

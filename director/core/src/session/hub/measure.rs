@@ -15,6 +15,11 @@ use crate::{Instant, Span};
 /// Headers of a message in a datagram, in bytes, for comparisons.
 const OVERHEAD: f64 = 70.0;
 
+/// An invitation and the answer to it on the wire, in bytes.
+const ECHO: f64 = 190.0;
+/// One goes in four of these times of it or less often: 5 % of the rate.
+const ECHO_SHARE: u64 = 5;
+
 impl Hub {
     /// The capacity and the conditions before anything was measured.
     pub(super) fn begin(config: &Config, members: u16) -> (Capacity, Conditions) {
@@ -95,7 +100,9 @@ impl Hub {
         let lacking: Vec<MemberId> = lacking.filter(|m| !self.absent.contains(m)).collect();
         let any = (self.rng.uniform() * lacking.len() as f64) as usize;
         let member = *lacking.get(any)?;
-        let silent = self.echoes.ask(trip, self.conditions().loss, now);
+        let here = self.conditions();
+        let takes = Span::from_ns_f64(ECHO * 8e9 / here.rate_bit_s.max(1.0));
+        let silent = self.echoes.ask(trip.max(ECHO_SHARE * takes), here.loss, now);
         self.capacity.set_silent(silent);
         let (_, epoch) = self.switch.current();
         let invitation = self.parameters(epoch)?;
