@@ -17,6 +17,7 @@ mod member;
 mod passage;
 mod plan;
 mod sending;
+mod spacing;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
 pub use frame::{Frame, HEADER, Request, widen};

@@ -5,8 +5,8 @@ mod sending;
 use super::answer::Answer;
 use super::code::{Decoder, Refused, symbol_size};
 use super::frame::{Frame, Request, widen};
-use super::passage::Spacing;
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
+use super::spacing::Spacing;
 use crate::keys::Keys;
 use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
