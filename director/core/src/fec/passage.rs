@@ -1,8 +1,8 @@
 //! How fast acknowledged messages pass the path: their members send nothing else that tells it. The
 //! first acknowledgement of a message counts.
 
+use crate::Instant;
 use crate::capacity::Train;
-use crate::{Instant, Span};
 
 /// What has been delivered until a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,6 +84,7 @@ impl Delivered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Span;
 
     const MS: Span = Span::from_ms(1);
 
