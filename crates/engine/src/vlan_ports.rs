@@ -12,7 +12,7 @@ pub(crate) struct VlanPorts {
     vlans: HashMap<usize, u16>,
     /// Ports of each segment and endpoint that is a trunk with such ports.
     ports: HashMap<(usize, usize), Vec<VlanPort>>,
-    /// A frame without its tag; empty between calls.
+    /// Memory for a frame without its tag.
     untagged: Vec<u8>,
 }
 
@@ -101,7 +101,7 @@ mod tests {
         let len = ports.add_tag(2, &mut buffer, plain.len(), 0);
         assert_eq!(buffer[..len], tagged);
         assert_eq!(ports.outward(0, 0, 0, &tagged, 0), (2, &plain[..]));
-        // Twice: the scratch memory is empty again.
+        // Twice: nothing of the first frame is left.
         assert_eq!(ports.outward(0, 0, 0, &tagged, 0), (2, &plain[..]));
         assert_eq!(ports.outward(0, 0, 0, &plain, 0), (0, &plain[..]), "without a tag");
         let other = frame(&[0x81, 0, 0, 30]);

@@ -9,7 +9,7 @@ use crate::program::Program;
 use link::{Impairment, NodePosition, PortVlans, StatesSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use units::{Bytes, Frequency, Span};
 
@@ -266,6 +266,14 @@ impl PlannedLink {
     /// Whether the node, not the lab, sets the address of a family.
     pub fn is_own(&self, is_ipv6: bool) -> bool {
         self.by_dhcp || (self.by_slaac && is_ipv6)
+    }
+
+    /// The address that the node makes of router advertisements.
+    pub fn slaac_address(&self) -> Option<Ipv6Addr> {
+        match self.address_of(true).filter(|_| self.by_slaac)? {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        }
     }
 
     /// Its IPv4 address.

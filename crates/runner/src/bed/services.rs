@@ -10,7 +10,6 @@ use experiment::{Plan, PlannedLink, PlannedNode, PlannedServices, Ready};
 use record::spec::{DhcpSpec, Spec};
 use std::fmt::Write;
 use std::fs;
-use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -88,10 +87,7 @@ fn ipv4_client(link: &PlannedLink, dir: &Path) -> Result<Vec<String>, Error> {
 
 /// The command line of the DHCP client of IPv6, which busybox does not have in all distributions.
 fn ipv6_client(link: &PlannedLink, workload: &Path, spec: &Path) -> Result<Vec<String>, Error> {
-    let advertised = match link.address_of(true).filter(|_| link.by_slaac) {
-        Some(IpAddr::V6(address)) => Some(address),
-        _ => None,
-    };
+    let advertised = link.slaac_address();
     let client = DhcpSpec { interface: link.interface.clone(), mac: link.mac.0, advertised };
     let text = serde_json::to_vec(&client).unwrap_or_default();
     fs::write(spec, text).map_err(Error::write(spec))?;

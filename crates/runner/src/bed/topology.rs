@@ -11,7 +11,7 @@ use lab::{Bridge, Interface, Limits, Member, NodeSpec, Route, Setting};
 use link::{Direction, PortVlans};
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Name of a node's bridge, as `ip link` shows it.
 pub(super) const BRIDGE: &str = "br0";
@@ -71,7 +71,7 @@ impl Topology {
                     mtu: network.mtu.get() as u32,
                     offload: network.offload,
                     neighbours: if tap.is_some() { Vec::new() } else { neighbours },
-                    advertised: link.by_slaac.then(|| ipv6(link)).flatten(),
+                    advertised: link.slaac_address(),
                     is_advertised: (link.by_dhcp || link.by_slaac)
                         && tap.is_none()
                         && network.subnet_of(true).is_some(),
@@ -220,13 +220,6 @@ fn port(interface: Interface, planned: &PlannedBridge, bridge: &mut Option<Bridg
         }
     }
     port
-}
-
-fn ipv6(link: &PlannedLink) -> Option<Ipv6Addr> {
-    match link.address_of(true)? {
-        IpAddr::V6(address) => Some(address),
-        IpAddr::V4(_) => None,
-    }
 }
 
 /// The addresses of an interface that the lab sets, with their prefix lengths.

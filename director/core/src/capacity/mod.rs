@@ -216,17 +216,14 @@ impl Capacity {
     /// Records a round-trip time.
     pub fn round_trip(&mut self, now: Instant, trip: Span) {
         let is_first = self.trips.mean().is_none();
-        let is_guess = self.configured.is_none() && !self.measured;
-        // So far the rate was that of the initial window over an assumed round trip.
-        if is_guess && is_first {
-            self.rate = self.initial(trip);
-        }
         self.trips.add(now, trip, self.airtime());
-        // The first sample was of another path: a wire's rate would stay on a radio. Arrivals measure
-        // the path soon, and long round trips can be those of the queue that they make.
-        let is_other = self.rate > OTHER_PATH * self.initial(self.trip());
-        if is_guess && self.arrived == 0 && is_other {
-            self.rate = self.initial(self.trip());
+        // So far the rate was that of the initial window over an assumed round trip, or over one of another
+        // path: a wire's rate would stay on a radio. Arrivals measure the path soon, and long round
+        // trips can be those of the queue that they make.
+        let window = self.initial(self.trip());
+        let is_other = self.arrived == 0 && self.rate > OTHER_PATH * window;
+        if self.configured.is_none() && !self.measured && (is_first || is_other) {
+            self.rate = window;
         }
         self.flight.longest = self.flight.longest.max(trip);
         if self.competes() != self.competed {

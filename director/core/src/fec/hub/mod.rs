@@ -65,7 +65,6 @@ const BLOCKED_AFTER: u32 = 3;
 const AT_ONCE: Span = Span::from_us(1);
 /// Only the first slots give round-trip samples; later ones can include queueing.
 const FIRST: u16 = 8;
-
 /// Number of finished messages whose received answers are still reported.
 const REMEMBERED: usize = 16;
 

@@ -11,9 +11,13 @@ impl FecHub {
     /// A symbol of a message goes to all its receivers.
     pub(super) fn passes(&mut self, message: MessageId, frame: &Frame, now: Instant) {
         let Frame::Down { data, .. } = frame else { return };
+        let Some(sending) = self.sending.get(&message) else { return };
+        // Answers tell the rate themselves.
+        if sending.response != ResponseKind::Acknowledgements {
+            return;
+        }
         let bytes = data.len() + HEADER + self.own.code_len() + self.settings.below;
-        let known = self.sending.get(&message).and_then(|sending| sending.passage);
-        let mut passage = known.unwrap_or_else(|| {
+        let mut passage = sending.passage.unwrap_or_else(|| {
             let mut all = self.sending.values().filter_map(|sending| sending.passage);
             Passage::new(self.delivered, all.all(|passage| passage.is_over), now)
         });
@@ -30,8 +34,7 @@ impl FecHub {
         else {
             return;
         };
-        let is_measured = sending.response == ResponseKind::Acknowledgements
-            && sending.slots_at.is_some()
+        let is_measured = sending.slots_at.is_some()
             && !passage.is_over
             && !awaited.got_unicast
             && !self.apart.contains_key(&member);

@@ -49,10 +49,13 @@ impl InviteQueue {
     }
 }
 
+/// An invitation on the wire, and the answer to it, in bytes: 78 and 29, with 42 of headers.
+pub(super) const INVITATION: f64 = 120.0;
+pub(super) const READY: f64 = 71.0;
+
 /// Timeout of an invitation round: all members are asked and answer.
 pub(super) fn asking_time(here: &Conditions, members: u16) -> Span {
-    // An invitation has 78 bytes and 42 of headers; the answer to it is shorter.
-    let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
+    let each = 2.0 * INVITATION * 8e9 / here.rate_bit_s;
     4 * here.rtt + Span::from_ns_f64(1.5 * f64::from(members) * each) + Span::from_ms(20)
 }
 

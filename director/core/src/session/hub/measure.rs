@@ -1,6 +1,7 @@
 //! What the hub measures of the path, and how fast it sends.
 
 use super::Hub;
+use super::invite_queue::{INVITATION, READY};
 use crate::capacity::{Capacity, UNKNOWN_TRIP};
 use crate::carrier::Flow;
 use crate::conditions::Conditions;
@@ -15,9 +16,8 @@ use crate::{Instant, Span};
 /// Headers of a message in a datagram, in bytes, for comparisons.
 const OVERHEAD: f64 = 70.0;
 
-/// An invitation and the answer to it on the wire, in bytes.
-const ECHO: f64 = 190.0;
-/// One goes in four of these times of it or less often: 5 % of the rate.
+/// An invitation for its round-trip time goes in four times this many of its times on the wire, with the
+/// answer, or less often: 5 % of the rate.
 const ECHO_SHARE: u64 = 5;
 
 impl Hub {
@@ -101,7 +101,7 @@ impl Hub {
         let any = (self.rng.uniform() * lacking.len() as f64) as usize;
         let member = *lacking.get(any)?;
         let here = self.conditions();
-        let takes = Span::from_ns_f64(ECHO * 8e9 / here.rate_bit_s.max(1.0));
+        let takes = Span::from_ns_f64((INVITATION + READY) * 8e9 / here.rate_bit_s.max(1.0));
         let silent = self.echoes.ask(trip.max(ECHO_SHARE * takes), here.loss, now);
         self.capacity.set_silent(silent);
         let (_, epoch) = self.switch.current();
