@@ -72,7 +72,7 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
             // A full disk does not stop the machine.
             let _ = out.write_all(&lines.take(printed)).and_then(|()| out.flush());
             clients.print(printed);
-            keys.hear();
+            keys.hear(printed, clock::now());
             enter(&mut script, printed, &mut keys);
         } else if has_ended {
             return end(&mut child);

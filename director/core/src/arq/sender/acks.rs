@@ -4,8 +4,6 @@ use super::ArqSender;
 use crate::Instant;
 use crate::arq::frame::{Complete, Datagram, Echo, LAST_ATTEMPT};
 use crate::arq::settings::{AckReport, Outcome};
-#[cfg(not(feature = "std"))]
-use crate::platform::prelude::*;
 
 impl ArqSender {
     /// Handles a datagram if it is an acknowledgement; returns what it tells about the path, or `None`

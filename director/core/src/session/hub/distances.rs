@@ -48,10 +48,9 @@ impl Distances {
     /// How much longer the mean round trip to these members is than that to the nearest.
     pub fn excess<'a>(&self, members: impl Iterator<Item = &'a MemberId>) -> Span {
         let Some((nearest, _)) = self.nearest else { return Span::ZERO };
-        let trips: Vec<Span> =
-            members.filter_map(|m| self.least.get(m)).map(|(_, trip)| *trip - nearest).collect();
-        let sum: Span = trips.iter().copied().sum();
-        sum / (trips.len().max(1) as u64)
+        let trips = members.filter_map(|m| self.least.get(m)).map(|(_, trip)| *trip - nearest);
+        let (sum, count) = trips.fold((Span::ZERO, 0), |(sum, count), trip| (sum + trip, count + 1));
+        sum / u64::max(count, 1)
     }
 
     /// A member has left.
