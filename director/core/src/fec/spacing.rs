@@ -8,6 +8,8 @@ pub(super) struct Spacing {
     /// The last frame: its message, symbol number, how many were to follow it, and when it arrived.
     last: Option<(u64, u16, u8, Instant)>,
     mean: Option<Span>,
+    /// The last interval, and its message.
+    newest: Option<(u64, Span)>,
 }
 
 impl Spacing {
@@ -22,7 +24,13 @@ impl Spacing {
             return;
         };
         let gap = (now - at) / u64::from(frames);
+        self.newest = Some((message, gap));
         self.mean = Some(self.mean.map_or(gap, |mean| (3 * mean + gap) / 4));
+    }
+
+    /// The last interval of this message's frames.
+    pub fn of(&self, message: u64) -> Option<Span> {
+        self.newest.filter(|(known, _)| *known == message).map(|(_, gap)| gap)
     }
 
     /// The mean interval; zero before the first.
@@ -46,7 +54,7 @@ mod tests {
         let mut spacing = Spacing::default();
         spacing.add(1, 0, 9, at(0));
         spacing.add(1, 2, 7, at(8));
-        assert_eq!(spacing.mean(), 4 * MS);
+        assert_eq!((spacing.mean(), spacing.of(1), spacing.of(2)), (4 * MS, Some(4 * MS), None));
         spacing.add(1, 9, 6, at(100));
         spacing.add(2, 10, 5, at(200));
         spacing.add(2, 11, 9, at(300));

@@ -4,7 +4,7 @@ mod sending;
 
 use super::answer::Answer;
 use super::code::{Decoder, Refused, symbol_size};
-use super::frame::{Frame, Request, widen};
+use super::frame::{ACKNOWLEDGEMENT, Frame, Request, widen};
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use super::spacing::Spacing;
 use crate::keys::Keys;
@@ -52,6 +52,8 @@ struct Complete {
     /// Start of the first member's slot.
     slots_at: Instant,
     answer: Option<Answer>,
+    /// Length of a frame of the answer, in bytes.
+    frame: usize,
     /// Whether the hub has the answer.
     is_over: bool,
     /// The last request for the answer before the application has given one, and when to say so.
@@ -92,6 +94,8 @@ pub struct FecMember {
     window: Window,
     newest: MessageId,
     spacing: Spacing,
+    /// Length of the hub's last symbol with its header, in bytes: those to follow are likely as long.
+    length: usize,
     pace: Pace,
     rng: Rng,
     /// Whether the hub reads bundles.
@@ -120,6 +124,7 @@ impl FecMember {
             window: Window::new(window::MESSAGES),
             newest: 0,
             spacing: Spacing::default(),
+            length: settings.datagram,
             pace: Pace::new(settings.rate_bit_s, settings.below),
             rng: Rng::new(&seed.child(number.into())),
             bundles: false,
@@ -127,14 +132,10 @@ impl FecMember {
         }
     }
 
-    fn frame_time(&self) -> Span {
-        self.settings.airtime(self.settings.datagram)
-    }
-
-    /// Interval of frames, by the rate that the hub has told, or as those of bursts arrive: the path may
-    /// have become far slower since.
+    /// Interval of the hub's frames, by the rate that it has told, or as those of bursts arrive: the path
+    /// may have become far slower since.
     fn interval(&self) -> Span {
-        self.frame_time().max(self.spacing.mean())
+        self.settings.airtime(self.length).max(self.spacing.mean())
     }
 
     /// Updates the round-trip time with queues. The rate is that of slots, or that at which frames
@@ -149,6 +150,7 @@ impl FecMember {
         let message = widen(frame.message(), self.newest);
         match frame {
             Frame::Down { symbol, symbols, left, data, .. } => {
+                self.length = bytes.len();
                 self.down(message, symbol, usize::from(symbols), left, &data, now)
             }
             Frame::Request { turn, requests, unicast, .. } => {
@@ -186,7 +188,9 @@ impl FecMember {
         }
         self.newest = self.newest.max(message);
         self.spacing.add(message, symbol, left, now);
-        let burst_ends = now + u64::from(left) * self.frame_time();
+        // As those of this burst arrive: its rate can be another than that of the last one.
+        let each = self.spacing.of(message).unwrap_or(self.settings.airtime(self.length));
+        let burst_ends = now + u64::from(left) * each;
         let nack_at = now + u64::from(left) * self.interval() + self.backoff(0);
         let fresh = Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
         self.incomplete.entry(message).or_insert(fresh);
@@ -216,6 +220,7 @@ impl FecMember {
             schedule,
             slots_at,
             answer: None,
+            frame: ACKNOWLEDGEMENT + self.own.code_len(),
             is_over: false,
             asked: None,
             say_at: None,
@@ -271,7 +276,7 @@ impl FecMember {
         bytes: &[u8],
         now: Instant,
     ) -> Result<bool, Refused> {
-        let (_, symbol) = self.settings.symbol(bytes.len(), self.own.code_len());
+        let (header, symbol) = self.settings.symbol(bytes.len(), self.own.code_len());
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }
@@ -285,10 +290,9 @@ impl FecMember {
         let mut answer = Answer::new(bytes, symbol_size(bytes.len(), symbol))?;
         let more = u16::from(complete.schedule.more);
         let slot = Span::from_us(complete.schedule.slot_us.into());
+        let frame = header + self.own.code_len() + symbol_size(bytes.len(), symbol);
         // Slots tell the data rate, which the hub measures, and may change with each message.
         if slot > AT_ONCE {
-            let (header, _) = self.settings.symbol(bytes.len(), self.own.code_len());
-            let frame = header + self.own.code_len() + symbol_size(bytes.len(), symbol);
             let more = complete.schedule.more;
             let rate = seen.rate_of_slot(slot, answer.symbols(), more, frame);
             self.settings.rate_bit_s = rate;
@@ -296,7 +300,7 @@ impl FecMember {
         }
         answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
         if let Some(complete) = self.complete.get_mut(&message) {
-            complete.answer = Some(answer);
+            (complete.answer, complete.frame) = (Some(answer), frame);
         }
         self.schedule(message);
         Ok(true)
@@ -323,8 +327,9 @@ impl FecMember {
             incomplete.nack_at = incomplete.nack_at.min(now + Span::from_ns(1));
             return;
         }
-        let frame = self.frame_time();
         let Some(complete) = self.complete.get_mut(&message) else { return };
+        // Those of the others are likely as long.
+        let frame = self.settings.airtime(complete.frame);
         let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
         let Some(answer) = &mut complete.answer else {
