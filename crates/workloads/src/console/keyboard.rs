@@ -115,7 +115,10 @@ mod tests {
             keys.hear(b".", later(60 * ms));
         }
         assert_eq!(keys.ready(later(999)), b"");
-        assert_eq!((keys.ready(later(1_000)), keys.pause(later(1_000))), (&b"b"[..], Some(Span::ZERO)));
+        assert_eq!(
+            (keys.ready(later(1_000)), keys.pause(later(1_000))),
+            (&b"b"[..], Some(Span::ZERO))
+        );
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub(super) struct Sending {
     /// Size of the last burst, and the time of its end at the sender.
     pub burst: u16,
     pub over_at: Instant,
+    /// When the last symbol of the first burst was sent.
+    pub sent_at: Instant,
     /// Whether symbols were sent after the first burst.
     pub repaired: bool,
     /// The receiver, if there is only one.
@@ -238,16 +240,17 @@ impl Sending {
         let frame = self.take(message, self.left);
         if self.left == 0 {
             self.over_at = now + shape.settings.airtime(frame.encode().len() + shape.code);
-            self.end_burst(message, shape);
+            self.end_burst(message, shape, now);
         }
         Some(frame)
     }
 
     /// The slots begin at the end of the first burst.
-    fn end_burst(&mut self, message: MessageId, shape: &Shape) {
+    fn end_burst(&mut self, message: MessageId, shape: &Shape, now: Instant) {
         if self.slots_at.is_some() {
             return;
         }
+        self.sent_at = now;
         // Without slots, answers are requested at once.
         // A path that is slower than known, and the hub's own work for other messages, must not
         // make answers count as late: requests for what is under way fill the channel.

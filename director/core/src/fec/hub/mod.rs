@@ -198,6 +198,7 @@ impl FecHub {
             only,
             burst: left,
             over_at: Instant::START,
+            sent_at: Instant::START,
             repaired: false,
             awaited,
             responded: Vec::new(),

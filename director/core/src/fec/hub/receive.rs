@@ -26,18 +26,16 @@ impl FecHub {
         let mut known = false;
         for frame in frames.filter_map(Frame::decode) {
             known = true;
-            self.receive_frame(frame, self.settings.airtime(bytes.len()), now);
+            self.receive_frame(frame, now);
         }
         known
     }
 
-    /// Handles a frame of a datagram that takes `air`.
-    fn receive_frame(&mut self, frame: Frame, air: Span, now: Instant) {
+    fn receive_frame(&mut self, frame: Frame, now: Instant) {
         let message = widen(frame.message(), self.newest);
         match frame {
             Frame::Up { member, symbol, symbols, data, .. } => {
-                let shape = (usize::from(symbols), air);
-                self.up(message, (member, symbol), shape, &data, now);
+                self.up(message, (member, symbol), symbols.into(), &data, now);
             }
             Frame::Nack { member, symbols: 0, .. } => self.acknowledged(message, member, now),
             Frame::Nack { member, symbols, .. } => self.nacked(message, member, symbols, now),
@@ -49,7 +47,7 @@ impl FecHub {
         &mut self,
         message: MessageId,
         (member, symbol): (u16, u16),
-        (symbols, air): (usize, Span),
+        symbols: usize,
         data: &[u8],
         now: Instant,
     ) {
@@ -63,7 +61,9 @@ impl FecHub {
         // so its arrival gives a round-trip sample. Later slots can be delayed by others.
         let place = slot_index(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.got_unicast {
-            let slot = sending.slots_at.map(|at| at + u64::from(place) * sending.slot + air);
+            // With the times on the wire, as other round trips have them: the slower direction's rate, which
+            // is known, is not that of both.
+            let slot = sending.slots_at.map(|_| sending.sent_at + u64::from(place) * sending.slot);
             let trip = slot.and_then(|slot| now.checked_since(slot));
             self.trips.extend(trip.map(|trip| (MemberId::from(member), trip)));
         }

@@ -49,7 +49,8 @@ impl Distances {
     pub fn excess<'a>(&self, members: impl Iterator<Item = &'a MemberId>) -> Span {
         let Some((nearest, _)) = self.nearest else { return Span::ZERO };
         let trips = members.filter_map(|m| self.least.get(m)).map(|(_, trip)| *trip - nearest);
-        let (sum, count) = trips.fold((Span::ZERO, 0), |(sum, count), trip| (sum + trip, count + 1));
+        let (sum, count) =
+            trips.fold((Span::ZERO, 0), |(sum, count), trip| (sum + trip, count + 1));
         sum / u64::max(count, 1)
     }
 
