@@ -293,6 +293,8 @@ impl Side for Device {
         let Some(jobs) = self.lanes.get_mut(&lane) else { return Vec::new() };
         match how {
             Ended::Waited => return self.transport(lane),
+            // Nothing was sent, so QoS 0 can wait as well.
+            Ended::Full => return vec![Effect::Later(lane)],
             Ended::Delivered(_) | Ended::TooLong => {}
             Ended::Lost | Ended::Lacking(_) => {
                 // Messages of QoS 0 are sent once. What else is on its way is sent again, with the
@@ -356,5 +358,18 @@ mod tests {
         }
         assert_eq!((device.unsure, device.lanes.len()), (0, 1));
         assert_eq!(device.publish(None, message(7, 9)).len(), 1);
+    }
+
+    /// What failed before: of 3,000 topics that a client published at once with QoS 0, the hub got 2,000
+    /// and no log said so.
+    #[test]
+    fn messages_of_qos_0_wait_while_too_many_are_open() {
+        let (mut device, _) = Device::new(1, 60);
+        assert_eq!(device.publish(None, message(7, 9)).len(), 1);
+        let (lane, unsure) = (Lane::Topic("t/7".to_owned()), device.unsure);
+        let effects = device.ended(lane.clone(), Ended::Full);
+        assert_eq!((effects, device.unsure), (vec![Effect::Later(lane.clone())], unsure));
+        let again = device.ended(lane, Ended::Waited);
+        assert!(matches!(again[..], [Effect::Transport { .. }]), "{again:?}");
     }
 }

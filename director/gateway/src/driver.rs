@@ -129,6 +129,7 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
     match outcome {
         Ok(Outcome::Acknowledged(answer)) => Ended::Delivered(answer.unwrap_or_default()),
         Ok(Outcome::Failed(Failure::TooLong)) => Ended::TooLong,
+        Err(SessionError::Full(_)) => Ended::Full,
         Ok(Outcome::Failed(_) | Outcome::Unknown) | Err(_) => Ended::Lost,
     }
 }
@@ -196,6 +197,7 @@ async fn send_down(session: Session, frame: Frame) -> Ended {
         Ok(collected) if collected.lacking.is_empty() => Ended::Delivered(Vec::new()),
         Ok(collected) => Ended::Lacking(collected.lacking),
         Err(SessionError::Refused(..)) => Ended::TooLong,
+        Err(SessionError::Full(_)) => Ended::Full,
         Err(_) => Ended::Lost,
     }
 }
