@@ -91,7 +91,8 @@ pub struct DirectorSession {
 pub const NO_SESSION: &str =
     "the session does not exist: it was freed, or this process was forked from the one that has it";
 /// The same for a listener.
-pub const NO_LISTENER: &str = "the listener does not exist: it was freed, or this process was forked from the one that has it";
+pub const NO_LISTENER: &str = "the listener does not exist: it was freed, or this process was \
+                               forked from the one that has it";
 /// All sessions.
 pub static SESSIONS: Table<DirectorSession> = Table::new();
 /// All listeners.
