@@ -17,6 +17,8 @@ async def joined(session: director.Session, count: int) -> None:
 
 async def main() -> None:
     """Prints who answers."""
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     local, places, *keys = sys.argv[1:]
     own, last = [key.encode() for key in keys], int(places) - 1
     options = {"places": int(places), "models": ["multicast-fec"], "deadline_ms": 20000}

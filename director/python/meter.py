@@ -8,6 +8,8 @@ import director
 
 async def main() -> None:
     """Answers until it is ended."""
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     key, local, hub = sys.argv[1:]
     async with director.Listener(key.encode(), local, hub) as meter:
         async for price in meter:

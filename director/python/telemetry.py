@@ -21,6 +21,8 @@ async def meter(key: bytes, local: str, hub: str) -> None:
 
 async def main() -> None:
     """Takes ten messages, then sends the update."""
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     key, port = sys.argv[1].encode(), int(sys.argv[2])
     hub, *members = [f"127.0.0.1:{port + n}" for n in range(6)]
     async with director.Session(key, hub, members) as session:

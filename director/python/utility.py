@@ -8,6 +8,8 @@ import director
 
 async def main() -> None:
     """Once; prints what came of it."""
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     key, local, *meters = sys.argv[1:]
     async with director.Session(
         key.encode(), local, meters, loss=0.3, round_trip_ms=60, rate_bit_s=250e3, mtu=113

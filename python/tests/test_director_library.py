@@ -108,3 +108,64 @@ def test_a_key_that_is_too_short_is_an_error_with_its_reason() -> None:
 
     with pytest.raises(director.DirectorError, match="key"):
         asyncio.run(run())
+
+
+def test_a_text_is_no_key() -> None:
+    # What failed before: an error of ctypes.
+    for end in (
+        lambda: director.Session("text", "", []),
+        lambda: director.Listener("text", "", ""),
+    ):
+        with pytest.raises(TypeError, match="key is of type str: use bytes"):
+            end()
+    with pytest.raises(TypeError, match="members is one text"):
+        director.Session(KEY, "", "127.0.0.1:9")
+
+
+def test_callers_that_wait_hold_up_no_other_call() -> None:
+    # What failed before: the threads of asyncio waited for messages, so that `explain` waited too.
+    async def run() -> tuple[float, int]:
+        hub, own = addresses()
+        async with director.Session(KEY, hub, [own]) as session:
+            waiting = [asyncio.create_task(session.receive(PATIENT)) for _ in range(40)]
+            await asyncio.sleep(0.2)
+            began = asyncio.get_running_loop().time()
+            await session.explain()
+            took = asyncio.get_running_loop().time() - began
+            for one in waiting:
+                one.cancel()
+            return took, len(waiting)
+
+    took, _ = asyncio.run(run())
+    assert took < PATIENT / 2
+
+
+def test_a_lifetime_includes_the_wait_for_a_thread() -> None:
+    async def run() -> float:
+        hub, own = addresses()
+        async with director.Listener(KEY, own, hub) as meter:
+            began = asyncio.get_running_loop().time()
+            await asyncio.gather(*(meter.publish(b"x", lifetime=3) for _ in range(1100)))
+            return asyncio.get_running_loop().time() - began
+
+    # One after the other, five turns take 15 s.
+    assert asyncio.run(run()) < 12
+
+
+def test_a_zero_in_a_topic_is_an_error() -> None:
+    async def act(_: Any, meter: Any) -> None:
+        with pytest.raises(director.DirectorError, match="contains a zero"):
+            await meter.publish(b"x", topic="a\0b")
+
+    in_session(act)
+
+
+def test_an_iterator_ends_with_an_error_if_its_object_is_over() -> None:
+    # What failed before: it called the library without an end.
+    async def act(session: Any, _: Any) -> None:
+        director._c().director_session_free(session._handle)
+        with pytest.raises(director.DirectorError, match="it has ended"):
+            async for _ in session.messages():
+                pass
+
+    in_session(act)

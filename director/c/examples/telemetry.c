@@ -20,20 +20,22 @@ static void *meter(void *name) {
 }
 
 int main(int argc, char **argv) {
-    char why[200] = "usage: telemetry KEY PORT";
+    char why[200] = "";
     const char *members[] = {names[1], names[2], names[3], names[4], names[5]};
     pthread_t threads[5];
     key = argc == 3 ? argv[1] : "";
     for (int n = 0; argc == 3 && n < 6; n++)
         snprintf(names[n], sizeof names[n], "127.0.0.1:%d", atoi(argv[2]) + n);
     director_session *hub = director_initiate("{}", BYTES(key), names[0], members, 5, why, 200);
-    for (int n = 0; hub && n < 5; n++)
+    if (!hub)
+        return fprintf(stderr, "telemetry KEY PORT: %s\n", why), 1;
+    for (int n = 0; n < 5; n++)
         pthread_create(&threads[n], 0, meter, names[n + 1]);
-    for (int n = 0; hub && n < 5; n++) {
+    for (int n = 0; n < 5; n++) {
         director_incoming *reading = director_receive(hub, 30000);
         printf("a reading of member %u\n", director_incoming_member(reading));
         director_incoming_free(reading);
     }
     director_collected *all = director_publish_topic(hub, "updates/a", BYTES("21"), why, sizeof why);
-    return printf("%zu updated %s\n", director_answers(all), hub ? "" : why) < 0;
+    return printf("%zu updated %s\n", director_answers(all), why) < 0;
 }

@@ -1,7 +1,8 @@
 /* The C interface of the director, an adaptive transport library; see docs/director.md.
  *
- * All functions may be called from any thread. Blocking functions say that they wait. On failure
- * a function with `error` and `room` writes the reason there, terminated by 0; both may be 0.
+ * All functions may be called from any thread. Blocking functions say that they wait. A process that
+ * was forked has no sessions and listeners. On failure a function with `error` and `room` writes the
+ * reason there, terminated by 0; both may be 0.
  */
 #ifndef DIRECTOR_H
 #define DIRECTOR_H

@@ -111,7 +111,13 @@ fn open<T: Send + 'static>(
 ) -> Result<(Thread, T), String> {
     let thread = Thread::start()?;
     let made = thread.wait(async move { make() }).ok_or("the runtime has ended")?;
-    Ok((thread, made.map_err(|error| error.to_string())?))
+    match made {
+        Ok(made) => Ok((thread, made)),
+        Err(error) => {
+            thread.end();
+            Err(error.to_string())
+        }
+    }
 }
 
 /// # Safety
@@ -379,6 +385,25 @@ mod tests {
             assert_eq!(director_answers(std::ptr::null()), 0);
             director_reply(std::ptr::null_mut(), key, usize::MAX);
             director_session_free(session);
+        }
+    }
+
+    /// What failed before: a socket was closed some time after its session was freed, so that a new
+    /// session at the same address sometimes failed.
+    #[test]
+    fn an_address_is_free_when_its_listener_is() {
+        let (key, mut error) = ([1_u8; 16], [0; 200]);
+        let (options, hub, message) = (c"{}".as_ptr(), c"127.0.0.1:9".as_ptr(), error.as_mut_ptr());
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let local = std::ffi::CString::new(free.to_string()).unwrap();
+        for _ in 0..50 {
+            // SAFETY: all pointers live over the calls; handles are no pointers.
+            unsafe {
+                let local = local.as_ptr();
+                let listener = director_listen(options, key.as_ptr(), 16, local, hub, message, 200);
+                assert!(!listener.is_null());
+                director_listener_free(listener);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Who is in a session: revocation, admission, members that have joined.
 
 use crate::foreign::{guarded, slice, write};
-use crate::objects::{DirectorSession, SESSIONS};
+use crate::objects::{DirectorSession, NO_SESSION, SESSIONS};
 use std::ffi::{c_char, c_int};
 
 /// # Safety
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn director_admit(
     // SAFETY: guaranteed by the caller.
     let key = unsafe { slice(key, key_length) }.to_vec();
     let admit = || {
-        let session = SESSIONS.get(session).ok_or("the session does not exist")?;
+        let session = SESSIONS.get(session).ok_or(NO_SESSION)?;
         let own = session.session.clone();
         let admitted = session.thread.wait(async move { own.admit(member, &key).await });
         admitted.ok_or("the session is over")?.map_err(|error| error.to_string())

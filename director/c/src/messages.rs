@@ -2,8 +2,8 @@
 
 use crate::foreign::{give, guarded, slice, write};
 use crate::objects::{
-    DirectorCollected, DirectorIncoming, DirectorListener, DirectorSession, LISTENERS, SESSIONS,
-    collect, topic_for_c,
+    DirectorCollected, DirectorIncoming, DirectorListener, DirectorSession, LISTENERS, NO_LISTENER,
+    SESSIONS, collect, topic_for_c,
 };
 use director::io::Publisher;
 use director::session::SessionError;
@@ -68,7 +68,7 @@ pub(crate) fn outcome<F>(
 where
     F: Future<Output = Result<Outcome, SessionError>> + Send + 'static,
 {
-    let listener = LISTENERS.get(listener).ok_or("the listener does not exist")?;
+    let listener = LISTENERS.get(listener).ok_or(NO_LISTENER)?;
     let outcome = listener.thread.wait(send(listener.publisher.clone()));
     outcome.ok_or("the listener is over")?.map_err(|error| error.to_string())
 }

@@ -10,10 +10,16 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, oneshot};
 
+/// Time in which a runtime ends: its sockets are closed long before, but a name that is being resolved
+/// can take longer.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
 /// A runtime on its own thread, until it is ended.
 pub struct Thread {
     handle: Handle,
     alive: std::sync::Mutex<Option<oneshot::Sender<()>>>,
+    /// Disconnected when the runtime is gone.
+    gone: std::sync::Mutex<mpsc::Receiver<()>>,
 }
 
 impl Thread {
@@ -25,19 +31,29 @@ impl Thread {
         let run_time = Builder::new_current_thread().enable_all().build();
         let run_time = run_time.map_err(|error| error.to_string())?;
         let handle = run_time.handle().clone();
-        let (alive, gone) = oneshot::channel::<()>();
+        let (alive, end) = oneshot::channel::<()>();
+        let (over, gone) = mpsc::channel();
         std::thread::Builder::new()
             .name("director".to_owned())
-            // Ends when the sender is dropped, as nothing is ever sent.
-            .spawn(move || drop(run_time.block_on(gone)))
+            .spawn(move || {
+                // Ends when the sender is dropped, as nothing is ever sent.
+                drop(run_time.block_on(end));
+                drop(run_time);
+                drop(over);
+            })
             .map_err(|error| error.to_string())?;
-        Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
+        let (alive, gone) = (std::sync::Mutex::new(Some(alive)), std::sync::Mutex::new(gone));
+        Ok(Self { handle, alive, gone })
     }
 
-    /// Ends the runtime and all of its tasks.
+    /// Ends the runtime and all of its tasks. Their sockets are closed then, so that a new session can
+    /// have the same address.
     pub fn end(&self) {
         if let Ok(mut alive) = self.alive.lock() {
             *alive = None;
+        }
+        if let Ok(gone) = self.gone.lock() {
+            let _ = gone.recv_timeout(END_WITHIN);
         }
     }
 
@@ -71,6 +87,12 @@ pub struct DirectorSession {
     pub inbox: Arc<Mutex<Inbox>>,
 }
 
+/// Why a handle is of no use.
+pub const NO_SESSION: &str =
+    "the session does not exist: it was freed, or this process was forked from the one that has it";
+/// The same for a listener.
+pub const NO_LISTENER: &str = "the listener does not exist: it was freed, or this process was \
+                               forked from the one that has it";
 /// All sessions.
 pub static SESSIONS: Table<DirectorSession> = Table::new();
 /// All listeners.
@@ -106,7 +128,7 @@ pub fn collect(
     message: Vec<u8>,
     members: Option<Vec<u32>>,
 ) -> Result<*mut DirectorCollected, String> {
-    let session = SESSIONS.get(session).ok_or("the session does not exist")?;
+    let session = SESSIONS.get(session).ok_or(NO_SESSION)?;
     let own: Session = session.session.clone();
     let collected = session.thread.wait(async move {
         match members {

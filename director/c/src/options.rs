@@ -111,10 +111,13 @@ impl Options {
             Some(interval) => session.keep_alive(span(interval * 1e3)),
             None => session,
         };
-        Ok(match self.group {
-            Some(group) => session.group(group),
-            None => session,
-        })
+        match self.group {
+            Some(group) if !group.ip().is_multicast() => Err(format!(
+                "`group` is {group}; use a multicast address and a port, for example 239.255.77.77:5777"
+            )),
+            Some(group) => Ok(session.group(group)),
+            None => Ok(session),
+        }
     }
 }
 
@@ -137,6 +140,9 @@ mod tests {
         assert!(error_of(r#"{"loss": 30}"#).contains("`loss` is 30; use a value from 0 to 1"));
         assert!(error_of(r#"{"pattern": "shout"}"#).contains("publish-collect"));
         assert!(error_of("").contains("invalid options:"));
+        assert!(error_of(r#"{"properties": {"reliabilty": "require"}}"#).contains("unknown field"));
+        assert!(error_of(r#"{"group": "10.0.0.1:5777"}"#).contains("use a multicast address"));
+        assert_eq!(error_of(r#"{"group": "239.255.77.78:5777"}"#), "");
         assert_eq!(error_of(r#"{"keep_alive_s": 15}"#), "");
         assert_eq!(error_of(r#"{"storage": "folder"}"#), "");
         let error = error_of(r#"{"storage": "folder", "storage_bytes": 9}"#);

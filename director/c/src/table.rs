@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Objects by handle. A handle is a unique number in the form of a pointer, which is never
-/// dereferenced.
+/// dereferenced. A process that was forked does not have its parent's objects: their threads are not
+/// there, so that a call would wait for ever.
 pub struct Table<T> {
     next: AtomicUsize,
-    all: Mutex<BTreeMap<usize, Arc<T>>>,
+    all: Mutex<BTreeMap<usize, (u32, Arc<T>)>>,
 }
 
 impl<T> Table<T> {
@@ -23,19 +24,30 @@ impl<T> Table<T> {
         // Numbers are never used again, so that a second free of a handle finds nothing.
         let number = self.next.fetch_add(1, Relaxed);
         // A panic while it was locked cannot leave the map half changed.
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(thing));
+        let own = (std::process::id(), Arc::new(thing));
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(number, own);
         std::ptr::without_provenance_mut(number)
     }
 
     /// The object of a handle, if it exists.
     pub fn get(&self, number: *const T) -> Option<Arc<T>> {
         // Cloned, so that the table is not locked while a caller waits in the object.
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&number.addr()).cloned()
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let (process, thing) = all.get(&number.addr())?;
+        (*process == std::process::id()).then(|| thing.clone())
     }
 
     /// Removes an object.
     pub fn remove(&self, number: *const T) -> Option<Arc<T>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&number.addr())
+        // The lock ends before a caller drops the object.
+        let own = self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&number.addr());
+        let (process, thing) = own?;
+        if process != std::process::id() {
+            // Without the thread, its end would be waited for.
+            std::mem::forget(thing);
+            return None;
+        }
+        Some(thing)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::foreign::{give, guarded, read, slice};
 use crate::messages::{finish, outcome, properties};
 use crate::objects::{
     DirectorCollected, DirectorIncoming, DirectorListener, DirectorRequest, DirectorSession,
-    SESSIONS, returned,
+    NO_SESSION, SESSIONS, returned,
 };
 use director::MessageProperties;
 use std::ffi::{c_char, c_int};
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn director_publish_topic(
         let make = || {
             let (topic, message) =
                 (read(topic, "topic")?.to_owned(), slice(message, length).to_vec());
-            let session = SESSIONS.get(session).ok_or("the session does not exist")?;
+            let session = SESSIONS.get(session).ok_or(NO_SESSION)?;
             let own = session.session.clone();
             let collected = session.thread.wait(async move { own.publish(&topic, &message).await });
             returned(collected)

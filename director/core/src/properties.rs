@@ -76,7 +76,7 @@ impl CapacityProfile {
 
 /// Transport properties that an application requests (RFC 9622, 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TransportProperties {
     /// All messages arrive, or the session reports the lost ones.
     pub reliability: Preference,

@@ -14,6 +14,9 @@ const MAX_WAITING: usize = 1_000;
 /// Maximum size of all messages of QoS 0 that wait or are on their way, in bytes; then further ones are dropped.
 const MAX_UNSURE: usize = 64 << 20;
 
+/// Time without an answer of the hub after which a device says so, in seconds.
+const UNANSWERED_S: u16 = 10;
+
 /// What is to be sent to the hub.
 enum Job {
     Message(Numbered, Option<Origin>),
@@ -53,6 +56,8 @@ pub struct Device {
     period_s: u16,
     /// Seconds since the last frame to the hub.
     silent_s: u16,
+    /// Seconds since the start, until the hub has the greeting.
+    waits_s: Option<u16>,
 }
 
 impl Device {
@@ -68,6 +73,7 @@ impl Device {
             is_full: false,
             period_s: period_s.max(1),
             silent_s: 0,
+            waits_s: Some(0),
         };
         let effects = device.push(Lane::Alive, Job::Frame(Up::Hello));
         (device, effects)
@@ -201,6 +207,10 @@ impl Device {
             self.unsure = self.unsure.saturating_sub(cost(message));
         }
         match (job, how) {
+            (Job::Frame(Up::Hello), Ended::Delivered(_)) => {
+                self.waits_s = None;
+                vec![Effect::Log("the hub's gateway answers".to_owned())]
+            }
             (Job::Message(_, Some(origin)), _) => {
                 let actions = match delivered {
                     true => self.clients.published(&origin),
@@ -221,6 +231,18 @@ impl Device {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Says once that the hub does not answer: an operator sees nothing else of a wrong key.
+    fn report_silence(&mut self) -> Option<Effect> {
+        let waits_s = self.waits_s.as_mut()?;
+        *waits_s = waits_s.saturating_add(1);
+        let text = format!(
+            "no answer from the hub's gateway for {UNANSWERED_S} s: it does not run, --hub or --local is \
+             not the address by which they reach each other, it has no place left, or its key is \
+             another one; clients wait"
+        );
+        (*waits_s == UNANSWERED_S).then_some(Effect::Log(text))
     }
 
     /// The hub has answered a subscription, or never will.
@@ -293,6 +315,8 @@ impl Side for Device {
         let Some(jobs) = self.lanes.get_mut(&lane) else { return Vec::new() };
         match how {
             Ended::Waited => return self.transport(lane),
+            // Nothing was sent, so QoS 0 can wait as well.
+            Ended::Full => return vec![Effect::Later(lane)],
             Ended::Delivered(_) | Ended::TooLong => {}
             Ended::Lost | Ended::Lacking(_) => {
                 // Messages of QoS 0 are sent once. What else is on its way is sent again, with the
@@ -316,6 +340,7 @@ impl Side for Device {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
         effects.extend(self.clients.report().map(Effect::Log));
+        effects.extend(self.report_silence());
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
         // Without wills the hub does nothing when the device is silent, so it need not report.
@@ -356,5 +381,32 @@ mod tests {
         }
         assert_eq!((device.unsure, device.lanes.len()), (0, 1));
         assert_eq!(device.publish(None, message(7, 9)).len(), 1);
+    }
+
+    /// What failed before: with a wrong key, clients waited and no log said why.
+    #[test]
+    fn a_device_says_once_that_the_hub_does_not_answer_and_when_it_does() {
+        let (mut device, _) = Device::new(1, 60);
+        let logs: Vec<Effect> = (0..30).flat_map(|_| device.tick()).collect();
+        let [Effect::Log(text)] = &logs[..] else { panic!("{logs:?}") };
+        assert!(text.contains("no answer from the hub's gateway for 10 s"), "{text}");
+        let answered = device.ended(Lane::Alive, Ended::Delivered(Vec::new()));
+        assert_eq!(answered, [Effect::Log("the hub's gateway answers".to_owned())]);
+        let (mut device, _) = Device::new(1, 60);
+        device.ended(Lane::Alive, Ended::Delivered(Vec::new()));
+        assert!((0..30).all(|_| device.tick().is_empty()));
+    }
+
+    /// What failed before: of 3,000 topics that a client published at once with QoS 0, the hub got 2,000
+    /// and no log said so.
+    #[test]
+    fn messages_of_qos_0_wait_while_too_many_are_open() {
+        let (mut device, _) = Device::new(1, 60);
+        assert_eq!(device.publish(None, message(7, 9)).len(), 1);
+        let (lane, unsure) = (Lane::Topic("t/7".to_owned()), device.unsure);
+        let effects = device.ended(lane.clone(), Ended::Full);
+        assert_eq!((effects, device.unsure), (vec![Effect::Later(lane.clone())], unsure));
+        let again = device.ended(lane, Ended::Waited);
+        assert!(matches!(again[..], [Effect::Transport { .. }]), "{again:?}");
     }
 }

@@ -16,6 +16,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 /// Period of [`Side::tick`].
 const SECOND: Duration = Duration::from_secs(1);
+/// How often a message that no model can carry is sent again, once a second: a session that changes its
+/// model just now may refuse one that the next model can carry.
+const REFUSALS: u32 = 5;
 
 /// What both gateways have.
 struct Driver {
@@ -129,6 +132,7 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
     match outcome {
         Ok(Outcome::Acknowledged(answer)) => Ended::Delivered(answer.unwrap_or_default()),
         Ok(Outcome::Failed(Failure::TooLong)) => Ended::TooLong,
+        Err(SessionError::Full(_)) => Ended::Full,
         Ok(Outcome::Failed(_) | Outcome::Unknown) | Err(_) => Ended::Lost,
     }
 }
@@ -192,10 +196,19 @@ async fn store(hub: &mut Hub, storage: Option<Storage>) -> io::Result<Option<Sto
 }
 
 async fn send_down(session: Session, frame: Frame) -> Ended {
-    match session.send_within(&frame.members, &frame.bytes, frame.lifetime).await {
+    let mut sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
+    for _ in 0..REFUSALS {
+        if !matches!(sent, Err(SessionError::Refused(..))) {
+            break;
+        }
+        sleep(SECOND).await;
+        sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
+    }
+    match sent {
         Ok(collected) if collected.lacking.is_empty() => Ended::Delivered(Vec::new()),
         Ok(collected) => Ended::Lacking(collected.lacking),
         Err(SessionError::Refused(..)) => Ended::TooLong,
+        Err(SessionError::Full(_)) => Ended::Full,
         Err(_) => Ended::Lost,
     }
 }

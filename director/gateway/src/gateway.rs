@@ -57,6 +57,8 @@ pub enum Ended {
     Lost,
     /// It can never be sent.
     TooLong,
+    /// Nothing of it was sent: too many messages are open.
+    Full,
     /// A second is over ([`Effect::Later`]).
     Waited,
 }

@@ -27,7 +27,6 @@ fn arguments(all: &[String]) -> Result<Settings, Box<dyn Error>> {
     let is_hub = match side.as_str() {
         "hub" => true,
         "device" => false,
-        "-h" | "--help" => return Err(USAGE.into()),
         other => return Err(format!("`{other}` is neither `hub` nor `device`\n\n{USAGE}").into()),
     };
     let (mut key, mut local, mut hub, mut devices) = (None, None, None, Vec::new());
@@ -81,6 +80,10 @@ async fn run(all: &[String]) -> Result<(), Box<dyn Error>> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
     let all: Vec<String> = std::env::args().skip(1).collect();
+    if all.iter().any(|argument| matches!(argument.as_str(), "-h" | "--help")) {
+        println!("{USAGE}");
+        return std::process::ExitCode::SUCCESS;
+    }
     match run(&all).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {

@@ -29,12 +29,13 @@ import asyncio
 import ctypes
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 __all__ = [
     "Collected",
@@ -51,6 +52,12 @@ _WHY = 400
 _TEXT = 2_000
 _MINUTE = 60.0
 _ANSWER = 1 << 16
+# Calls of an object at a time. Fewer than the 1,024 messages for which a hub has room.
+_THREADS = 256
+# A call that returns earlier than it should, in seconds, has found that its object is over.
+_EARLY = 0.1
+
+_Result = TypeVar("_Result")
 
 
 class DirectorError(Exception):
@@ -66,6 +73,24 @@ class Outcome(Enum):
     """The hub's application will never have it."""
     UNKNOWN = 3
     """Neither is known when its lifetime ends."""
+
+
+def _bytes(value: object, what: str) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    kind = type(value).__name__
+    raise TypeError(f"{what} is of type {kind}: use bytes, for example `text.encode()`")
+
+
+def _text(value: str) -> bytes:
+    # C would take what precedes it.
+    if "\0" in value:
+        raise DirectorError(f"{value!r} contains a zero character: topics and filters have none")
+    return value.encode()
+
+
+def _ms(seconds: float) -> int:
+    return max(1, int(min(seconds, 1e9) * 1e3))
 
 
 class NotAnswered(DirectorError):
@@ -181,6 +206,13 @@ class _Handle:
     def __init__(self) -> None:
         # Calls for messages whose caller no longer waits.
         self._left: list[asyncio.Future[int | None]] = []
+        # Threads of this object alone: asyncio has a few for all. If these wait for messages, a
+        # call that sends one waits for a thread.
+        self._calls = ThreadPoolExecutor(_THREADS, "director")
+
+    async def _call(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._calls, function, *arguments)
 
     def _open(self) -> int:
         raise NotImplementedError
@@ -196,7 +228,7 @@ class _Handle:
             if self._left:
                 taking, limit = self._left.pop(0), rest
             else:
-                call = asyncio.to_thread(getattr(_c(), name), self._handle, int(rest * 1e3))
+                call = self._call(getattr(_c(), name), self._handle, int(rest * 1e3))
                 taking = asyncio.ensure_future(call)
             try:
                 # Does not cancel what it waits for.
@@ -207,11 +239,18 @@ class _Handle:
             if not taking.done():
                 return None
             message = taking.result()
-            if message or limit is None:
+            if message:
                 return message
+            if limit is None:
+                if self._handle is not None and until - loop.time() > _EARLY:
+                    raise DirectorError(
+                        "it has ended: its storage cannot be written, or this process was forked "
+                        "from the one that has it"
+                    )
+                return None
 
     async def __aenter__(self) -> Self:
-        self._handle = await asyncio.to_thread(self._open)
+        self._handle = await self._call(self._open)
         return self
 
     async def __aexit__(
@@ -221,7 +260,7 @@ class _Handle:
         trace: TracebackType | None,
     ) -> None:
         handle, self._handle = self._handle, None
-        await asyncio.to_thread(getattr(_c(), self._free), handle)
+        await self._call(getattr(_c(), self._free), handle)
         # They end with the object.
         for message in await asyncio.gather(*self._left):
             if message:
@@ -239,7 +278,11 @@ class Session(_Handle):
         self, key: bytes | Sequence[bytes], local: str, members: Sequence[str], **options: object
     ) -> None:
         super().__init__()
-        self._what = (key, local, list(members), json.dumps(options))
+        if isinstance(members, str):
+            raise TypeError("members is one text: use a list of texts `NAME:PORT`")
+        one = isinstance(key, str | bytes | bytearray | memoryview)
+        keys = _bytes(key, "key") if one else [_bytes(own, "a key") for own in key]
+        self._what = (keys, local, list(members), json.dumps(options))
 
     def _open(self) -> int:
         key, local, members, options = self._what
@@ -259,11 +302,11 @@ class Session(_Handle):
     async def ready(self, patience: float) -> bool:
         """Waits until all members have joined, at most `patience` seconds."""
         ms = max(0, int(patience * 1e3))
-        return bool(await asyncio.to_thread(_c().director_ready, self._handle, ms))
+        return bool(await self._call(_c().director_ready, self._handle, ms))
 
     async def collect(self, message: bytes, members: Sequence[int] | None = None) -> Collected:
         """Sends a message to all members, or to these; returns their answers by the deadline."""
-        return await asyncio.to_thread(self._collect, message, members)
+        return await self._call(self._collect, _bytes(message, "the message"), members)
 
     async def request(self, member: int, message: bytes) -> bytes | None:
         """Sends a message to one member; returns its answer, or None if there is none in time."""
@@ -272,7 +315,7 @@ class Session(_Handle):
     async def publish(self, topic: str, message: bytes) -> Collected:
         """Sends a message of a topic to the members that have subscribed to it; returns who has
         acknowledged it by the deadline."""
-        return await asyncio.to_thread(self._publish, topic.encode(), message)
+        return await self._call(self._publish, _text(topic), _bytes(message, "the message"))
 
     async def receive(self, patience: float) -> Incoming | None:
         """The next message that a member has sent, or None after `patience` seconds."""
@@ -288,21 +331,22 @@ class Session(_Handle):
 
     async def revoke(self, member: int) -> None:
         """Revokes a member: its handshakes are refused, and the others get new keys."""
-        await asyncio.to_thread(_c().director_revoke, self._handle, member)
+        await self._call(_c().director_revoke, self._handle, member)
 
     async def admit(self, member: int, key: bytes) -> None:
         """Accepts a revoked member again, with this key if each member has one."""
         why = ctypes.create_string_buffer(_WHY)
-        if not await asyncio.to_thread(
+        key = _bytes(key, "key")
+        if not await self._call(
             _c().director_admit, self._handle, member, key, len(key), why, _WHY
         ):
             raise DirectorError(why.value.decode())
 
     async def members(self) -> list[int]:
         """The members that have joined and not left."""
-        count = await asyncio.to_thread(_c().director_members, self._handle, None, 0)
+        count = await self._call(_c().director_members, self._handle, None, 0)
         numbers = (ctypes.c_uint32 * count)()
-        count = await asyncio.to_thread(_c().director_members, self._handle, numbers, count)
+        count = await self._call(_c().director_members, self._handle, numbers, count)
         return list(numbers[:count])
 
     def _collect(self, message: bytes, members: Sequence[int] | None) -> Collected:
@@ -352,7 +396,7 @@ class Session(_Handle):
     async def explain(self) -> str:
         """Explains which model is in use and why."""
         text = ctypes.create_string_buffer(_TEXT)
-        if not await asyncio.to_thread(_c().director_explain, self._handle, text, _TEXT):
+        if not await self._call(_c().director_explain, self._handle, text, _TEXT):
             raise DirectorError("the session is over")
         return text.value.decode()
 
@@ -370,6 +414,7 @@ class Request:
 
     def reply(self, answer: bytes) -> None:
         """Answers the message; call it once."""
+        answer = _bytes(answer, "the answer")
         request, self._request = self._request, None
         if request is None:
             raise DirectorError("this message was already answered")
@@ -396,6 +441,7 @@ class Incoming:
 
     def reply(self, answer: bytes) -> None:
         """Answers a request; call it once."""
+        answer = _bytes(answer, "the answer")
         incoming, self._incoming = self._incoming, None
         if incoming is None:
             raise DirectorError("this message was already answered")
@@ -415,9 +461,9 @@ class Listener(_Handle):
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
         super().__init__()
-        self._what = (key, local, hub, json.dumps(options))
+        self._what = (_bytes(key, "key"), local, hub, json.dumps(options))
         # Each open message takes a thread; waiting for messages must not wait for one.
-        self._senders = ThreadPoolExecutor(64, "director-send")
+        self._senders = ThreadPoolExecutor(_THREADS, "director-send")
 
     async def publish(
         self,
@@ -430,32 +476,44 @@ class Listener(_Handle):
         """Sends a message to the hub's application; returns how it ends, after `lifetime`
         seconds at most. Messages with a lower `priority` go first. One with a topic goes on to the
         other members that have subscribed to it, when the hub's application has taken it. A stored
-        one outlasts this program, and needs the option `storage`: the next start sends it again."""
+        one outlasts this program, and needs the option `storage`: the next start sends it again.
+        256 messages are sent at a time; others wait, within their lifetimes."""
+        message = _bytes(message, "the message")
         if topic is None and not stored:
             return (await self._send(message, lifetime, priority, None))[0]
-        name = None if topic is None else topic.encode()
+        name = None if topic is None else _text(topic)
         function = _c().director_publish_stored if stored else _c().director_publish_to
-        ms = max(1, int(lifetime * 1e3))
-        return await self._outcome(function, name, message, len(message), ms, priority)
+
+        def send(ms: int) -> Outcome:
+            return self._outcome(function, name, message, len(message), ms, priority)
+
+        return await self._within(lifetime, send)
 
     async def subscribe(self, filter: str) -> Outcome:
         """Subscribes to the topics that a filter selects, with the wildcards of MQTT: `next` and
         the iterator give their messages. It is repeated whenever the member joins again."""
-        return await self._outcome(_c().director_subscribe, filter.encode())
+        name = _text(filter)
+        return await self._within(0, lambda _: self._outcome(_c().director_subscribe, name))
 
     async def unsubscribe(self, filter: str) -> Outcome:
         """Ends a subscription."""
-        return await self._outcome(_c().director_unsubscribe, filter.encode())
+        name = _text(filter)
+        return await self._within(0, lambda _: self._outcome(_c().director_unsubscribe, name))
 
-    async def _outcome(self, function: Callable[..., int], *arguments: object) -> Outcome:
-        def call() -> Outcome:
-            why = ctypes.create_string_buffer(_WHY)
-            code = function(self._handle, *arguments, why, _WHY)
-            if code == 0:
-                raise DirectorError(why.value.decode())
-            return Outcome(code)
+    def _outcome(self, function: Callable[..., int], *arguments: object) -> Outcome:
+        why = ctypes.create_string_buffer(_WHY)
+        code = function(self._handle, *arguments, why, _WHY)
+        if code == 0:
+            raise DirectorError(why.value.decode())
+        return Outcome(code)
 
-        return await asyncio.get_running_loop().run_in_executor(self._senders, call)
+    async def _within(self, lifetime: float, send: Callable[[int], _Result]) -> _Result:
+        """Sends with what is left of a lifetime when there is a thread, in ms."""
+        until = time.monotonic() + lifetime
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._senders, lambda: send(_ms(until - time.monotonic()))
+        )
 
     async def request(
         self,
@@ -466,6 +524,7 @@ class Listener(_Handle):
     ) -> bytes:
         """Sends a request to the hub's application; returns its answer of at most `longest`
         bytes, or raises NotAnswered."""
+        message = _bytes(message, "the message")
         outcome, answer, why = await self._send(message, lifetime, priority, longest)
         if outcome is not Outcome.ACKNOWLEDGED:
             raise NotAnswered(outcome, why)
@@ -473,18 +532,16 @@ class Listener(_Handle):
 
     async def leave(self) -> None:
         """Leaves the session, after open messages, in 10 s at most."""
-        await asyncio.to_thread(_c().director_leave, self._handle)
+        await self._call(_c().director_leave, self._handle)
 
     async def come_back(self) -> None:
         """Joins again after `leave`."""
-        await asyncio.to_thread(_c().director_come_back, self._handle)
+        await self._call(_c().director_come_back, self._handle)
 
     async def _send(
         self, message: bytes, lifetime: float, priority: int, longest: int | None
     ) -> tuple[Outcome, bytes, str]:
-        loop = asyncio.get_running_loop()
-        ms = max(1, int(lifetime * 1e3))
-        return await loop.run_in_executor(self._senders, self._sent, message, ms, priority, longest)
+        return await self._within(lifetime, lambda ms: self._sent(message, ms, priority, longest))
 
     def _sent(
         self, message: bytes, ms: int, priority: int, longest: int | None

@@ -108,7 +108,10 @@ pub enum SessionError {
     #[error("{0} cannot carry the message: {1}")]
     Refused(ModelId, String),
     /// Too many messages are open.
-    #[error("{0} messages are open: wait until one of them is over, then send again")]
+    #[error(
+        "{0} messages are open, and 1,024 or 4 MiB of a member can be: wait until one of them is over, then \
+         send again"
+    )]
     Full(usize),
     /// A topic or filter is not valid.
     #[error(transparent)]
@@ -119,6 +122,20 @@ pub enum SessionError {
     /// The session is over.
     #[error("the session is over")]
     Over,
+}
+
+impl SessionError {
+    /// Why none of the models suits: the reasons of those that this end has, and those that it lacks.
+    fn no_model(
+        because: impl Iterator<Item = String>,
+        chosen: &[ModelId],
+        present: &[ModelId],
+    ) -> Self {
+        let absent = chosen.iter().filter(|model| !present.contains(model));
+        let why = "not in this build, or its stack is not enabled";
+        let absent = absent.map(|model| format!("{model}: {why}"));
+        Self::NoModel(because.chain(absent).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// An event at a hub.

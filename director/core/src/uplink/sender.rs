@@ -180,6 +180,22 @@ impl Uplink {
         }
     }
 
+    /// The member has left: what is queued waits for new keys.
+    pub fn disconnect(&mut self) {
+        self.lane = None;
+    }
+
+    /// Ends messages whose lifetime is over, without sending any; returns the time of the next call.
+    pub fn wait(&mut self, now: Instant) -> Option<Instant> {
+        self.expire(now);
+        self.ends().min()
+    }
+
+    fn ends(&self) -> impl Iterator<Item = Instant> {
+        let queued = self.queue.values().map(|queued| queued.until);
+        queued.chain(self.sent.values().map(|sent| sent.until))
+    }
+
     /// The next datagram at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         self.expire(now);
@@ -209,9 +225,7 @@ impl Uplink {
             }
             wake = look;
         }
-        let ends = self.queue.values().map(|queued| queued.until);
-        let ends = ends.chain(self.sent.values().map(|sent| sent.until));
-        (None, ends.chain(wake).chain(self.stalled_at).min())
+        (None, self.ends().chain(wake).chain(self.stalled_at).min())
     }
 
     /// Outcomes since the last call; each message has one.

@@ -262,6 +262,19 @@ fn members_leave_and_come_back() {
     assert_eq!((world.messages.len(), world.answers), (1, 1));
 }
 
+/// What failed before: messages of a member that had left had no outcome until it came back.
+#[test]
+fn messages_of_a_member_that_has_left_end_in_time() {
+    let mut world = world(0.0, Application::Takes, 11);
+    world.run(5 * SECOND);
+    world.member.leave(Instant::from_ns(world.now)).unwrap();
+    world.run(17 * SECOND);
+    assert!(world.member.has_left());
+    let late = world.publish(1, false, within(3 * SECOND));
+    world.run(21 * SECOND);
+    assert_eq!(world.outcomes.get(&late), Some(&Outcome::Failed(Failure::Unsent)));
+}
+
 /// A message to a member that is gone ends, without a deadline of the application.
 #[test]
 fn no_message_of_the_hub_stays_open_for_ever() {

@@ -1,16 +1,18 @@
 //! The gateway of the hub: the broker of all clients. It has subscriptions of devices, retained
 //! messages, and wills of devices that fall silent. No I/O and no clock.
 
+mod known;
 mod memory;
 mod retained;
 
 use crate::clients::{Action, Clients};
-use crate::gateway::{Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
+use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::storage::Change;
 use director::topic;
-use memory::{Filter, Memory, Waiting, Will};
+use known::Known;
+use memory::{Memory, Waiting};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -18,34 +20,6 @@ use std::time::Duration;
 const TOGETHER: Duration = Duration::from_secs(10);
 /// Maximum number of messages that wait for a device.
 const MAX_LANE: usize = 10_000;
-/// What the hub knows of a device.
-#[derive(Default)]
-struct Known {
-    device: Seen,
-    filters: BTreeMap<String, Filter>,
-    wills: BTreeMap<String, Will>,
-    period_s: u16,
-    silent_s: u16,
-    /// Whether the device knows that this hub has started.
-    is_greeted: bool,
-    /// What it gets alone, because it does not have earlier messages yet.
-    lane: VecDeque<Waiting>,
-    /// How many of them are on their way; the greeting counts as one.
-    sent: usize,
-    dropped: u64,
-}
-
-impl Known {
-    fn wants(&self, topic: &str) -> Option<u8> {
-        let matching = self.filters.iter().filter(|(filter, _)| topic::matches(filter, topic));
-        matching.map(|(_, own)| own.qos).max()
-    }
-
-    /// Whether it gets messages together with others.
-    fn is_current(&self) -> bool {
-        self.is_greeted && self.lane.is_empty()
-    }
-}
 
 /// A message and the devices that want it.
 type Addressed = (Waiting, BTreeSet<u32>);
@@ -103,6 +77,11 @@ impl Hub {
         let Some(known) = self.devices.get_mut(member as usize) else { return (None, Vec::new()) };
         let mut effects = Vec::new();
         known.silent_s = 0;
+        // It is there: what waits for it goes now.
+        let is_back = std::mem::take(&mut known.is_paused);
+        if is_back {
+            known.sent = 0;
+        }
         if known.device.begin(start) {
             // It has started: its clients are gone.
             let wills = std::mem::take(&mut known.wills);
@@ -147,6 +126,9 @@ impl Hub {
                 let room = will.and_then(|will| self.memory.will(will, &client));
                 room.map(|will| known.wills.insert(client, will));
             }
+        }
+        if is_back {
+            effects.extend(self.next_alone(member));
         }
         (answer, effects)
     }
@@ -275,19 +257,24 @@ impl Hub {
     /// What was sent to one device has ended.
     fn ended_alone(&mut self, member: u32, how: &Ended) -> Vec<Effect> {
         let known = &mut self.devices[member as usize];
+        // The device was back earlier.
+        if *how == Ended::Waited && !known.is_paused {
+            return Vec::new();
+        }
+        known.is_paused = false;
         let sent = std::mem::take(&mut known.sent);
         match how {
             Ended::Delivered(_) if !known.is_greeted => known.is_greeted = true,
             Ended::Delivered(_) | Ended::TooLong => {
                 known.lane.drain(..sent.min(known.lane.len()));
             }
-            // Nothing is known of the frame, so the same messages follow again; their numbers make
-            // that harmless.
-            Ended::Lost => {
-                known.sent = sent;
+            // The same messages follow again; their numbers make that harmless. Not at once: a message
+            // to a vacant place ends as soon as it is sent.
+            Ended::Lost | Ended::Lacking(_) | Ended::Full => {
+                (known.sent, known.is_paused) = (sent, true);
                 return vec![Effect::Later(Lane::Member(member))];
             }
-            Ended::Lacking(_) | Ended::Waited => {}
+            Ended::Waited => {}
         }
         self.next_alone(member)
     }
@@ -334,14 +321,22 @@ impl Side for Hub {
             Lane::Topic(name) => name,
             Lane::Filter(_) | Lane::Will(_) | Lane::Alive => return Vec::new(),
         };
+        if how == Ended::Waited {
+            return self.next(&name);
+        }
         let Some(topic) = self.topics.get_mut(&name) else { return Vec::new() };
         let sent = std::mem::take(&mut topic.sent);
+        if how == Ended::Full {
+            // Nothing was sent, so QoS 0 can wait as well.
+            sent.into_iter().rev().for_each(|own| topic.waiting.push_front(own));
+            return vec![Effect::Later(Lane::Topic(name))];
+        }
         let mut effects = Vec::new();
         let all = || sent.iter().flat_map(|(_, members)| members).copied().collect::<BTreeSet<_>>();
         let lacking = match how {
             Ended::Lacking(members) => members.into_iter().collect(),
-            Ended::Lost | Ended::Waited => all(),
-            Ended::Delivered(_) => BTreeSet::new(),
+            Ended::Lost => all(),
+            Ended::Delivered(_) | Ended::Waited | Ended::Full => BTreeSet::new(),
             Ended::TooLong => {
                 effects.push(Effect::Log(format!("a message of {name} is too long for the path")));
                 BTreeSet::new()

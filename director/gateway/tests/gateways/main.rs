@@ -4,7 +4,7 @@
 mod mqtt_5;
 mod world;
 
-use director_gateway::{Ack, Connect, Device, Hub, Message, Packet, Side};
+use director_gateway::{Ack, Connect, Device, Effect, Ended, Hub, Lane, Message, Packet, Side};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use world::{HUB, Input, client, message, texts, world};
@@ -34,6 +34,27 @@ fn a_message_reaches_clients_of_all_devices_and_of_the_hub_and_is_then_acknowled
     world.run();
     assert_eq!(world.received(1, 2), [message("a/b", "18", 0)]);
     assert!(world.received(2, 1).is_empty());
+}
+
+/// What failed before: a message to a vacant place ends at once, and the hub sent the next one at once,
+/// for ever: `--places 1` took half a processor.
+#[test]
+fn a_vacant_place_is_greeted_once_a_second_and_at_once_when_a_device_comes() {
+    let (mut hub, effects) = Hub::new(1, 1);
+    assert!(matches!(effects[..], [Effect::Transport { .. }]), "{effects:?}");
+    let (lane, vacant) = (Lane::Member(0), Ended::Lacking(vec![0]));
+    for _ in 0..3 {
+        assert_eq!(hub.ended(lane.clone(), vacant.clone()), [Effect::Later(lane.clone())]);
+        let again = hub.ended(lane.clone(), Ended::Waited);
+        assert!(matches!(again[..], [Effect::Transport { .. }]), "{again:?}");
+    }
+    hub.ended(lane.clone(), vacant);
+    let (_, hello) = Device::new(7, 60);
+    let [Effect::Transport { frame, .. }] = &hello[..] else { panic!("{hello:?}") };
+    let (_, greeting) = hub.receive(0, frame);
+    assert!(matches!(greeting[..], [Effect::Transport { .. }]), "{greeting:?}");
+    assert!(hub.ended(lane.clone(), Ended::Waited).is_empty(), "it is on its way");
+    assert!(hub.ended(lane, Ended::Delivered(Vec::new())).is_empty());
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl Hub {
         let suits: Vec<ModelId> = models.iter().copied().filter(|m| why(m).is_none()).collect();
         let Some(first) = suits.first() else {
             let because = models.iter().filter_map(|m| Some(format!("{m}: {}", why(m)?)));
-            return Err(SessionError::NoModel(because.collect::<Vec<_>>().join(", ")));
+            return Err(SessionError::no_model(because, &config.models, &models));
         };
         let (capacity, assumed) = Self::begin(&config, present);
         let Config { pattern, properties, targets, settings, .. } = config;

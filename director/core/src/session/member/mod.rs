@@ -300,7 +300,7 @@ impl Member {
             return (Some(control), Some(now));
         }
         if self.has_left() {
-            return (None, None);
+            return (None, self.end_in_time(now));
         }
         self.report(now);
         if let Some(control) = self.control.pop_front() {

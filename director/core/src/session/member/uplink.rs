@@ -63,8 +63,18 @@ impl Member {
         if self.has_left() {
             // The next hello goes at once, whenever the last one went.
             self.handshakes = super::Handshakes::default();
+            // Under the former keys, messages would have an unknown outcome.
+            self.uplink.disconnect();
         }
         self.leaving = None;
+    }
+
+    /// Ends messages of a member that has left; returns the time of the next call.
+    pub(super) fn end_in_time(&mut self, now: Instant) -> Option<Instant> {
+        let stored = self.poll_stored(now);
+        let wake = self.uplink.wait(now);
+        self.take_outcomes(now);
+        [wake, stored].into_iter().flatten().min()
     }
 
     pub(super) fn connect_uplink(&mut self, invitation: &Invitation) {
