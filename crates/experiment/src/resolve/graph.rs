@@ -144,8 +144,8 @@ impl<'p> Graph<'p> {
     }
 
     /// The first of a node's links with the fewest routers to a network that it is not attached to.
-    /// A router is never its own next hop: the search reaches networks behind it by itself, which counts
-    /// if the link on the way there is one of those that the lab cannot use yet.
+    /// A router is never its own next hop: if the link on the way to the network is not usable yet, the
+    /// search has reached the router's other links through the router.
     fn find(
         &self,
         node: usize,

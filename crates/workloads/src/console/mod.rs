@@ -125,7 +125,9 @@ fn not_started(program: &str, error: io::Error) -> Error {
             )
         }
         io::ErrorKind::NotFound if Path::new(program).exists() => match program.contains('/') {
-            true => "the interpreter in its first line (`#!`), or its loader, does not exist".into(),
+            true => {
+                "the interpreter in its first line (`#!`), or its loader, does not exist".into()
+            }
             false => format!("it is not in PATH; for the experiment's file, write ./{program}"),
         },
         io::ErrorKind::NotFound => {
