@@ -24,8 +24,8 @@ for output in sorted((pathlib.Path(sys.argv[1]) / "programs").glob("thread-*.run
     joined.append(at[0] if at else None)
     last[states[-1] if states else "no state"] += 1
     lost_states.update(state for state in states[len(ASKED) :] if state not in JOINED)
-    # Only `partitionid` prints a line of digits.
-    numbers = re.findall(r"^(\d+)\s*$", text, re.M)
+    # With the command: a routing locator (`rloc16`) may also consist of digits.
+    numbers = re.findall(r"partitionid\s+(\d+)\s*$", text, re.M)
     partitions[numbers[-1] if numbers else "no partition"] += 1
     ended = re.findall(r"(\d+) packets transmitted, (\d+) packets received", text)
     rounds.append(len(ended))

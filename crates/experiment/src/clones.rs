@@ -44,7 +44,11 @@ impl Plan {
             }
             let links =
                 original.links.iter().map(|link| self.clone_link(link, planned, &mut taken));
-            let mut links = links.collect::<Result<Vec<_>, _>>()?;
+            let mut links =
+                links.collect::<Result<Vec<_>, _>>().map_err(|problem| match clones.len() {
+                    0 => problem,
+                    most => format!("{problem} for {count} clones, only for {most}"),
+                })?;
             share_address(original, &mut links);
             // The lab sets the gateways that the original has learned.
             let gateway = |is_ipv6| gateway_of(original, is_ipv6);

@@ -52,7 +52,8 @@ fn fill(text: &str, node: &PlannedNode, plan: &Plan) -> String {
 
 /// The value of the placeholder `name`, if it is one.
 fn value(name: &str, node: &PlannedNode, plan: &Plan) -> Option<String> {
-    let (whose, what) = name.split_once('.').unwrap_or(("eth0", name));
+    // The last one: interfaces of VLANs have a dot in their names, as `eth0.10`.
+    let (whose, what) = name.rsplit_once('.').unwrap_or(("eth0", name));
     let own = node.links.iter().find(|link| link.interface == whose);
     let link = own.or_else(|| plan.node(whose)?.links.first());
     match (what, link) {

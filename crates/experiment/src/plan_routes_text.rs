@@ -12,7 +12,9 @@ pub(crate) fn write_routes(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) ->
     let learned: Vec<_> =
         first.learned_gateways.iter().map(|via| format!("default via {via}")).collect();
     if !learned.is_empty() {
-        writeln!(f, "    routes by DHCP: {}", learned.join(", "))?;
+        let is_slaac = first.links.iter().any(|link| link.by_slaac);
+        let from = if is_slaac { "router advertisements" } else { "DHCP" };
+        writeln!(f, "    routes by {from}: {}", learned.join(", "))?;
     }
     let is_same = nodes.iter().all(|node| node.routes == first.routes);
     let shown = if is_same { &nodes[..1] } else { nodes };

@@ -144,7 +144,8 @@ impl<'p> Graph<'p> {
     }
 
     /// The first of a node's links with the fewest routers to a network that it is not attached to.
-    /// A router is never its own next hop: the link by which the search reached it is nearer.
+    /// A router is never its own next hop: if the link on the way to the network is not usable yet, the
+    /// search has reached the router's other links through the router.
     fn find(
         &self,
         node: usize,
@@ -160,6 +161,7 @@ impl<'p> Graph<'p> {
         // Such an address is not there yet when the lab sets the routes.
         let usable = links.filter(|(link, _)| !link.is_own(is_ipv6));
         let hops = usable.filter_map(|(_, on)| Some((*on, next[*on]?)));
+        let hops = hops.filter(|(_, hop)| hop.router != node);
         let (on, Hop { router, hops }) = hops.min_by_key(|(_, hop)| hop.hops)?;
         let mut links = self.nodes[router].links.iter().zip(&self.links[router]);
         let (link, _) = links.find(|(_, network)| **network == on)?;
@@ -309,6 +311,22 @@ networks:
         let gateways = |node: &str| plan.node(node).unwrap().gateways().collect::<Vec<_>>();
         assert_eq!(gateways("r"), [std::net::IpAddr::from([10, 1, 0, 254])]);
         assert_eq!(gateways("s"), ["fd02::ff:ffff".parse::<std::net::IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn a_router_that_asks_for_its_address_is_not_its_next_hop() {
+        let plan = plan(
+            "nodes: {b: {forward: true}, a: {forward: true, address: dhcp}, c: {}, d: {}}
+networks:
+  out: {attach: [a, b], subnet: 10.0.0.0/24, dhcp: true}
+  far: {attach: [b, c], subnet: 10.1.0.0/24}
+  near: {attach: [a, d], subnet: 10.2.0.0/24}
+",
+        );
+        // The default route, by DHCP, leads there.
+        assert!(routes(&plan, "a").is_empty());
+        assert_eq!(routes(&plan, "d"), ["default via 10.2.0.1"]);
+        assert_eq!(routes(&plan, "b"), ["10.2.0.0/24 via 10.0.0.1"]);
     }
 
     #[test]

@@ -156,7 +156,9 @@ fn program(group: &Group, nodes: &Nodes<'_>) -> Option<Program> {
         let log = || text(&ready.log).map(Ready::Log);
         tcp.or_else(udp).or_else(log).or_else(|| text(&ready.console).map(Ready::Console))
     });
-    let ready = ready.or_else(|| group.console.is_some().then_some(Ready::Steps));
+    // Without steps a machine is ready at once: its console never reports that they are done.
+    let has_steps = group.console.as_ref().is_some_and(|console| !console.value.0.is_empty());
+    let ready = ready.or_else(|| has_steps.then_some(Ready::Steps));
     let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
     // Problems of these were reported with the group and would appear twice.
     let metrics = metrics::of(&group.metrics, &mut Sink::default());

@@ -97,7 +97,10 @@ fn list(plan: &Plan) -> String {
             };
             addresses
         });
+        // A machine's program is that on its console, as in `thingbed ps`.
+        let machine = plan.console(node).map(|console| console.argv.join(" "));
         let program = node.program.as_ref().map(|program| program.run.join(" "));
+        let program = machine.or(program);
         let program = printable(&program.unwrap_or_default()).replace(['\n', '\t'], " ");
         let program = match program.char_indices().nth(LONGEST) {
             Some((at, _)) => format!("{}...", &program[..at]),

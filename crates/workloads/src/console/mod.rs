@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use units::Span;
 
@@ -123,7 +124,25 @@ fn not_started(program: &str, error: io::Error) -> Error {
                      qemu-system-x86 or qemu-system-misc, see `apt-file search bin/{program}`"
             )
         }
-        io::ErrorKind::NotFound => "there is no such program".to_owned(),
+        io::ErrorKind::NotFound if Path::new(program).exists() => match program.contains('/') {
+            true => {
+                "the interpreter in its first line (`#!`), or its loader, does not exist".into()
+            }
+            false => format!("it is not in PATH; for the experiment's file, write ./{program}"),
+        },
+        io::ErrorKind::NotFound => {
+            "there is no such program; paths are relative to the experiment file".to_owned()
+        }
+        io::ErrorKind::PermissionDenied if Path::new(program).is_dir() => {
+            "it is a folder; name the program in it".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("it may not be executed; to allow it: chmod +x {program}")
+        }
+        _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            "it is no program for this system; a script needs a first line such as `#!/bin/sh`"
+                .to_owned()
+        }
         _ => error.to_string(),
     };
     Error::protocol(&format!("start the machine {program}"), hint)

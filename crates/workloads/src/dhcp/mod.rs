@@ -55,8 +55,9 @@ fn wait_for(interface: &str, address: Ipv6Addr) -> Result<(), Error> {
     while UdpSocket::bind((address, 0)).is_err() || !has_prefix(interface, address) {
         if clock::now() > until {
             let why = format!(
-                "no router advertisement with its prefix came within {ADVERTISEMENT}; the log of the \
-                 network's services may have the reason"
+                "no router advertisement with its prefix came within {ADVERTISEMENT}; the logs of the \
+                 network's routers (NODE.advertisements.err) and services may have the reason, and a \
+                 router with a `root` needs a program that sends them"
             );
             return Err(Error::protocol(&format!("use the address {address}"), why));
         }
