@@ -67,7 +67,7 @@ impl Keyboard {
 
     /// `length` bytes of what was ready were entered at `now`.
     pub fn entered(&mut self, length: usize, now: Instant) {
-        let key = self.waiting.drain(..length).last();
+        let key = self.waiting.drain(..length).next_back();
         self.last = key.map(|key| Entered { key, at: now, heard: now });
     }
 
