@@ -69,6 +69,7 @@ fn settings(params: &Params) -> FecSettings {
         rate_bit_s: params.rate_bit_s,
         loss: params.loss,
         round_trip: params.round_trip,
+        least_trip: Span::ZERO,
         answer: params.answer,
         members: params.members,
         // Unknown until `adapt`.
@@ -177,6 +178,7 @@ impl HubCarrier for Hub {
         self.hub.settings().loss = here.loss;
         // Without queues. The session calls `pace` after this, which adds them.
         self.hub.settings().round_trip = here.rtt;
+        self.hub.settings().least_trip = here.rtt;
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }
 

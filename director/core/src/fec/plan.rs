@@ -20,6 +20,8 @@ pub struct FecSettings {
     pub loss: f64,
     /// Round-trip time without queueing.
     pub round_trip: Span,
+    /// The shortest known one; zero if none is known.
+    pub least_trip: Span,
     /// Size of an answer in bytes, assumed or measured.
     pub answer: usize,
     /// Group size, set by the hub and member constructors; large groups need longer headers.
@@ -40,6 +42,7 @@ impl Default for FecSettings {
             rate_bit_s: 10e6,
             loss: 0.02,
             round_trip: Span::from_ms(50),
+            least_trip: Span::ZERO,
             answer: 100,
             members: 1,
             spare: 0.0,
@@ -247,6 +250,7 @@ mod tests {
             rate_bit_s: 250_000.0,
             loss: 0.3,
             round_trip: Span::from_ms(60),
+            least_trip: Span::ZERO,
             answer: 1_699,
             members: 300,
             spare: 0.0,

@@ -3,7 +3,7 @@
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent};
 use crate::bundle;
 use crate::fec::code::Decoder;
-use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING, widen};
+use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING, widen};
 use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
@@ -61,10 +61,15 @@ impl FecHub {
         // so its arrival gives a round-trip sample. Later slots can be delayed by others.
         let place = slot_index(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.got_unicast {
-            // With the times on the wire, as other round trips have them: the slower direction's rate, which
-            // is known, is not that of both.
             let slot = sending.slots_at.map(|_| sending.sent_at + u64::from(place) * sending.slot);
             let trip = slot.and_then(|slot| now.checked_since(slot));
+            // Without the times on the wire. They are shorter in the faster direction, whose rate is not
+            // known: what is left is no shorter than the shortest known round trip.
+            let air = self.settings.airtime(data.len() + HEADER + self.own.code_len());
+            let wire = air + (sending.over_at - sending.sent_at);
+            let least = self.settings.least_trip;
+            let trip = trip.map(|trip| (trip - wire).max(trip.min(least)));
+            let trip = trip.filter(|trip| *trip > Span::ZERO);
             self.trips.extend(trip.map(|trip| (MemberId::from(member), trip)));
         }
         awaited.unanswered = 0;
