@@ -266,4 +266,55 @@ mod tests {
             assert_eq!(answers, [(true, vec![9; 100])], "{ms} ms");
         }
     }
+
+    /// What failed before: after the first frame of a burst, a member took the others for as long as the
+    /// largest datagram, and its answer, which it sent too late, for a queue. With another rate on the way
+    /// to the members, round trips were shorter than those of the path.
+    #[test]
+    fn round_trips_are_those_of_the_path() {
+        let delay = Span::from_ms(10);
+        // The rate in bit/s that is known, and that at which frames go to the member.
+        for (rate, down) in [(100e3, 100e3), (20e3, 20e3), (100e3, 1e6)] {
+            let settings = FecSettings {
+                rate_bit_s: rate,
+                loss: 0.4,
+                round_trip: 2 * delay,
+                least_trip: 2 * delay,
+                members: 2,
+                ..FecSettings::default()
+            };
+            let root = Root::new(b"a key that both ends have", [1; 16]);
+            let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+            let member_keys = |number| keys(Party::Member(number));
+            let all = vec![member_keys(0), member_keys(1)];
+            let mut hub = FecHub::new(settings, keys(Party::Hub), all);
+            let own = (member_keys(0), keys(Party::Hub));
+            let mut member = FecMember::new(settings, (0, 2), own, &Seed::reproducible(1));
+            hub.send(4, &[7; 20], ResponseKind::Answers, &[0, 1], None).unwrap();
+            let (mut ways, mut trips) = ([Vec::new(), Vec::new()], Vec::new());
+            for at in 0..20_000 {
+                let now = Instant::START + at * Span::from_us(100);
+                let takes = |frame: &[u8], bit_s: f64| {
+                    Span::from_ns_f64((frame.len() + settings.below) as f64 * 8e9 / bit_s)
+                };
+                while let (Some((_, frame)), _) = hub.poll(now) {
+                    ways[0].push((now + delay + takes(&frame, down), frame));
+                }
+                while let (Some(frame), _) = member.poll(now) {
+                    ways[1].push((now + delay + takes(&frame, rate), frame));
+                }
+                for (_, frame) in ways[0].extract_if(.., |(at, _)| *at <= now) {
+                    if let Some((message, _)) = member.receive(&frame, now) {
+                        assert!(member.answer(message, &[9; 20], now).unwrap());
+                    }
+                }
+                for (_, frame) in ways[1].extract_if(.., |(at, _)| *at <= now) {
+                    hub.receive(&frame, now);
+                }
+                trips.extend(hub.take_trips().into_iter().map(|(_, trip)| trip.as_ms()));
+            }
+            let [trip] = trips[..] else { panic!("{trips:?}") };
+            assert!((19.0..23.0).contains(&trip), "{trip} ms at {rate} and {down} bit/s");
+        }
+    }
 }
