@@ -1,5 +1,4 @@
-/* Five members subscribe to updates, and send a reading of a topic each: telemetry KEY PORT. On
- * devices, each is a separate program; here it is a thread.
+/* telemetry KEY PORT: five members, here threads, subscribe to updates and send a reading each.
  *   cc telemetry.c -I director/c/include -L target/release -l director_c -pthread -o telemetry */
 #include <director.h>
 #include <pthread.h>
@@ -27,8 +26,7 @@ int main(int argc, char **argv) {
     for (int n = 0; argc == 3 && n < 6; n++)
         snprintf(names[n], sizeof names[n], "127.0.0.1:%d", atoi(argv[2]) + n);
     director_session *hub = director_initiate("{}", BYTES(key), names[0], members, 5, why, 200);
-    if (!hub)
-        return fprintf(stderr, "telemetry KEY PORT: %s\n", why), 1;
+    if (!hub) return fprintf(stderr, "telemetry KEY PORT: %s\n", why), 1;
     for (int n = 0; n < 5; n++)
         pthread_create(&threads[n], 0, meter, names[n + 1]);
     for (int n = 0; n < 5; n++) {
