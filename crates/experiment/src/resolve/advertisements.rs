@@ -93,6 +93,11 @@ networks:
                 "a: {address: slack}",
                 "`slack` is not a way to assign addresses",
             ),
+            (
+                "a: {address: slaac}",
+                "a: {address: slaac, firmware: [cat], tap: tap0}",
+                "`firmware` with `address: slaac`",
+            ),
         ] {
             let error = plan(&FILE.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");

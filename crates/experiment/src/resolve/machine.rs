@@ -1,6 +1,6 @@
 //! Resolves nodes that are machines.
 
-use crate::file::{ConsoleStep, File, Group, Qemu};
+use crate::file::{Addressing, ConsoleStep, File, Group, Qemu};
 use crate::limits::ONE;
 use crate::mac::Mac;
 use crate::plan::PlannedMachine;
@@ -140,6 +140,15 @@ pub(super) fn check(
         };
         check_kinds(group, key, sink);
         check_networks(name, group, place, networks, sink);
+        if let Some(address) = &group.address
+            && address.value == Addressing::Slaac
+            && group.has_own_stack()
+        {
+            let problem = Problem::new(format!("`{key}` with `address: slaac`")).at(address.place);
+            let label = "remove it: the machine makes its address of advertisements itself, from its Ethernet \
+                         address, and the plan would name another one";
+            sink.add(problem.label(label));
+        }
         if let Some(firmware) = &group.firmware
             && firmware.value.first().is_none_or(|program| program.value.is_empty())
         {
