@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,11 @@ def test_a_key_that_is_too_short_is_an_error_with_its_reason() -> None:
 
 def test_a_text_is_no_key() -> None:
     # What failed before: an error of ctypes.
-    for end in (
+    ends: list[Callable[[], object]] = [
         lambda: director.Session("text", "", []),
         lambda: director.Listener("text", "", ""),
-    ):
+    ]
+    for end in ends:
         with pytest.raises(TypeError, match="key is of type str: use bytes"):
             end()
     with pytest.raises(TypeError, match="members is one text"):
