@@ -28,9 +28,6 @@ use units::{Draw, Instant, Span};
 const MAX_SEND: usize = 16;
 /// The maximum number of answers per system call; more would delay requests.
 const MAX_RECEIVE: usize = 16;
-/// Send time per request until a system call has shown less. The first calls may have lost the CPU, and
-/// requests would count as sent after their answers.
-const MAX_SEND_TIME: Span = Span::from_us(5);
 /// Buffer size for other messages than requests, in bytes: a block and the options of the
 /// longest URI.
 const EXTRA_BUFFER: usize = 8_192;
@@ -62,7 +59,7 @@ pub(crate) struct Sender<'a> {
     nstart: Option<Nstart>,
     interactions: Interactions,
     observers: Observers,
-    /// The minimum send time per request of a system call, at most [`MAX_SEND_TIME`].
+    /// The minimum send time per request of a system call.
     min_send_time: Span,
 }
 
@@ -101,7 +98,7 @@ impl<'a> Sender<'a> {
             nstart,
             interactions: Interactions::new(settings.coap, draw),
             observers: Observers::default(),
-            min_send_time: MAX_SEND_TIME,
+            min_send_time: Span::MAX,
         })
     }
 
