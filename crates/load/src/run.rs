@@ -25,7 +25,7 @@ use units::{Draw, Instant, Span};
 /// The time between the end of the preparation and time 0 of the schedule.
 const LEAD: Span = Span::from_ms(100);
 /// The interval of progress reports.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Span = Span::from_ms(100);
 
 /// The progress of a load.
 #[derive(Debug, Clone, Copy)]
@@ -71,10 +71,18 @@ pub fn run(
         };
         settings.coap.check(Some(first.scheme), settings.confirmable, settings.timeout)?;
         // The schedule begins when the channels are full, so that senders do not starve at the
-        // start.
-        while !ready.load(Relaxed) && !stop.load(Relaxed) {
+        // start; but not after a start time that others share.
+        let mut last_report = clock::now();
+        let is_due = || settings.start.is_some_and(|start| clock::now() >= start);
+        while !ready.load(Relaxed) && !is_due() && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
+            // The caller may set `stop`.
+            if clock::now() - last_report >= PROGRESS_INTERVAL {
+                last_report = clock::now();
+                on_progress(&Progress { elapsed: Span::ZERO, lag: Span::ZERO, sent: 0 });
+            }
         }
+        shared.stop.store(stop.load(Relaxed), Relaxed);
         let now = clock::now();
         let start = settings.start.unwrap_or(now + LEAD);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -95,7 +103,7 @@ pub fn run(
             )?);
         }
         while senders.iter().any(|sender| !sender.is_finished()) {
-            thread::sleep(PROGRESS_INTERVAL);
+            thread::sleep(PROGRESS_INTERVAL.into());
             if stop.load(Relaxed) {
                 shared.stop.store(true, Relaxed);
             }

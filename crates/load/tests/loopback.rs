@@ -3,11 +3,13 @@
 mod common;
 
 use common::{device, load, patient, sent, served};
-use load::{Closed, DeviceSettings, MisbehaviourShares, Settings};
-use std::io::{Read, Write};
+use load::{Closed, DeviceSettings, MisbehaviourShares, Origin, Progress, Settings};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use trace::Reader;
 use units::Histogram;
 use units::Span;
 
@@ -273,4 +275,40 @@ fn a_device_ends_though_clients_do_not_read_their_answers() {
     });
     let requests = ended.recv_timeout(Duration::from_secs(120)).expect("the device ends");
     assert!(requests > 0);
+}
+
+/// A trace without an end, whose lines arrive slowly: its load is never prepared in full.
+struct Endless {
+    line: &'static [u8],
+    at: usize,
+}
+
+impl Read for Endless {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.at == self.line.len() {
+            std::thread::sleep(Duration::from_millis(1));
+            self.at = 0;
+        }
+        let read = (&self.line[self.at..]).read(into)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+/// A stop message that arrives before the first request is handled, and a start time that other
+/// programs share is kept.
+#[test]
+fn a_load_in_preparation_stops_and_starts_on_time() {
+    let line = b"0, 0, GET, coap://127.0.0.1:9/r\n";
+    let origin = || Origin::Read(Reader::new(Box::new(BufReader::new(Endless { line, at: 0 }))));
+    let stop = AtomicBool::new(false);
+    let stops = |_: &Progress| stop.store(true, Relaxed);
+    let (figures, _) = load::run(origin(), &patient(), &stop, stops).unwrap();
+    assert!(stop.load(Relaxed) && figures.all().counts.sent == 0);
+
+    let (stop, start) = (AtomicBool::new(false), Some(clock::now()));
+    let settings = Settings { start, ..patient() };
+    let stops_after_the_first = |progress: &Progress| stop.store(progress.sent > 0, Relaxed);
+    let (figures, _) = load::run(origin(), &settings, &stop, stops_after_the_first).unwrap();
+    assert!(figures.all().counts.sent > 0);
 }
