@@ -38,14 +38,14 @@ impl Plan {
     }
 
     /// The router of a network for hosts that configure themselves: the NAT gateway, or the first node
-    /// that forwards to another network; and its link there.
+    /// that forwards to another network, if possible one with a fixed address; and its link there.
     pub fn router(&self, network: &PlannedNetwork) -> Option<(&PlannedNode, &PlannedLink)> {
         self.routers(network).into_iter().next()
     }
 
     /// All routers of a network in this order.
     pub fn routers(&self, network: &PlannedNetwork) -> Vec<(&PlannedNode, &PlannedLink)> {
-        routers(&self.nodes, &self.joined(network)).collect()
+        routers(&self.nodes, &self.joined(network))
     }
 
     /// Names of the networks that bridges join with `network`, and its own.
@@ -59,11 +59,13 @@ fn joined<'a>(networks: &'a [PlannedNetwork], network: &PlannedNetwork) -> HashS
     all.map(|other| other.name.as_str()).collect()
 }
 
-/// The routers of joined networks, with their links there.
+/// The routers of joined networks, with their links there: the NAT gateway, then those with a fixed
+/// address, then those that get their address from the network, because such a router is a host there
+/// and leads to networks behind it, in any order of the file.
 fn routers<'a>(
     nodes: &'a [PlannedNode],
     networks: &HashSet<&str>,
-) -> impl Iterator<Item = (&'a PlannedNode, &'a PlannedLink)> {
+) -> Vec<(&'a PlannedNode, &'a PlannedLink)> {
     let nat = nodes.iter().filter(|node| node.services.is_some_and(|own| own.nat));
     // Without a link to another network, a node that forwards leads nowhere.
     let leads_out = |node: &&PlannedNode| {
@@ -74,7 +76,44 @@ fn routers<'a>(
         let mut links = node.links.iter();
         Some((node, links.find(|link| networks.contains(link.network.as_str()))?))
     };
-    nat.chain(routers).filter_map(link)
+    let mut all: Vec<_> = nat.chain(routers).filter_map(link).collect();
+    // Stable: otherwise in the order of the file.
+    all.sort_by_key(|(_, link)| link.by_dhcp || link.by_slaac);
+    all
+}
+
+/// The routers of a network as its hosts learn them.
+struct Learned<'a> {
+    advertise: bool,
+    routers: Vec<(&'a PlannedNode, &'a PlannedLink)>,
+}
+
+impl<'a> Learned<'a> {
+    fn of(nodes: &'a [PlannedNode], networks: &[PlannedNetwork], name: &str) -> Self {
+        match networks.iter().find(|network| network.name == name) {
+            Some(network) => Self {
+                advertise: network.advertise,
+                routers: routers(nodes, &joined(networks, network)),
+            },
+            None => Self { advertise: false, routers: Vec::new() },
+        }
+    }
+
+    /// The gateway that `node` learns in a family; a router is no gateway of itself.
+    fn gateway(&self, node: &PlannedNode, is_ipv6: bool) -> Option<IpAddr> {
+        let is_other = |(router, _): &&(&PlannedNode, _)| router.name != node.name;
+        let mut others = self.routers.iter().filter(is_other);
+        let first = self.routers.first().filter(is_other);
+        let (_, link) = match (is_ipv6, self.advertise) {
+            // The server gives a router the address of another one.
+            (false, _) => others.next()?,
+            // All that Thingbed starts advertise themselves.
+            (true, true) => others.find(|(router, _)| router.can_advertise()).or(first)?,
+            // One of them does.
+            (true, false) => first?,
+        };
+        link.address_of(is_ipv6)
+    }
 }
 
 /// The gateways that each of `nodes` learns by DHCP and router advertisements, one of each family at
@@ -83,20 +122,16 @@ pub(crate) fn learned_gateways(
     nodes: &[PlannedNode],
     networks: &[PlannedNetwork],
 ) -> Vec<Vec<IpAddr>> {
-    let mut known_routers = HashMap::new();
+    let mut known = HashMap::new();
     let of = |node: &PlannedNode| {
         let mut learned = Vec::new();
         for is_ipv6 in [false, true] {
             let mut asking = node.links.iter().filter(|link| link.is_own(is_ipv6));
             let found = asking.find_map(|link| {
-                let known = known_routers.entry(link.network.clone());
-                let find = || {
-                    let network = networks.iter().find(|own| own.name == link.network)?;
-                    routers(nodes, &joined(networks, network)).next()
-                };
-                let (router, own) = (*known.or_insert_with(find))?;
-                // A router is no gateway of itself.
-                own.address_of(is_ipv6).filter(|_| router.name != node.name)
+                let name = &link.network;
+                let on =
+                    known.entry(name.clone()).or_insert_with(|| Learned::of(nodes, networks, name));
+                on.gateway(node, is_ipv6)
             });
             learned.extend(found);
         }
@@ -135,6 +170,62 @@ networks:
         let way = plan.way("client", "out").unwrap();
         assert_eq!(way.address.to_string(), "fd00:1::1");
         assert_eq!(way.via.unwrap().to_string(), "fd00:1::2");
+    }
+
+    /// The learned gateways of the nodes of a plan.
+    fn learned(nodes: &str, networks: &str) -> impl Fn(&str) -> Vec<String> + use<> {
+        let text = format!("experiment: e\nnodes: {{{nodes}}}\nnetworks:\n{networks}");
+        let plan = crate::test_plan::plan(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        move |name| {
+            let node = plan.node(name).unwrap();
+            node.learned_gateways.iter().map(ToString::to_string).collect()
+        }
+    }
+
+    #[test]
+    fn a_router_that_asks_for_its_address_learns_the_other_in_any_order() {
+        let asks = "cpe: {forward: true, address: dhcp}";
+        let fixed = "isp: {forward: true}";
+        for nodes in [format!("{asks}, {fixed}"), format!("{fixed}, {asks}")] {
+            let learned = learned(
+                &format!("{nodes}, phone: {{address: dhcp}}, far: {{}}, near: {{}}"),
+                "  wan: {attach: [cpe, isp, phone], subnet: [10.1.0.0/24, 'fd00:1::/64'], dhcp: true}
+  core: {attach: [isp, far], subnet: [10.2.0.0/24, 'fd00:2::/64']}
+  home: {attach: [cpe, near], subnet: [10.3.0.0/24, 'fd00:3::/64']}
+",
+            );
+            for name in ["cpe", "phone"] {
+                assert_eq!(learned(name), ["10.1.0.2", "fd00:1::2"], "{name}: {nodes}");
+            }
+            assert!(learned("isp").is_empty(), "{nodes}");
+        }
+    }
+
+    #[test]
+    fn a_router_is_no_gateway_of_itself() {
+        // Both ask: only one of them advertises itself, so that one learns no IPv6 gateway.
+        let learned = learned(
+            "r: {forward: true, address: dhcp}, s: {forward: true, address: dhcp}, a: {}, b: {}",
+            "  lan: {attach: [r, s], subnet: [10.1.0.0/24, 'fd00:1::/64'], dhcp: true}
+  one: {attach: [r, a], subnet: [10.2.0.0/24, 'fd00:2::/64']}
+  two: {attach: [s, b], subnet: [10.3.0.0/24, 'fd00:3::/64']}
+",
+        );
+        assert_eq!(learned("r"), ["10.1.0.2"]);
+        assert_eq!(learned("s"), ["10.1.0.1", "fd00:1::1"]);
+    }
+
+    #[test]
+    fn hosts_learn_a_router_whose_advertisements_are_sent() {
+        let root = tempfile::tempdir().unwrap();
+        let rooted = format!("r: {{forward: true, root: {}}}", root.path().display());
+        let learned = learned(
+            &format!("{rooted}, s: {{forward: true}}, a: {{address: slaac}}, b: {{}}"),
+            "  lan: {attach: [r, s, a], subnet: 'fd00:1::/64', advertise: true}
+  far: {attach: [r, s, b], subnet: 'fd00:2::/64'}
+",
+        );
+        assert_eq!(learned("a"), ["fd00:1::2"]);
     }
 
     #[test]

@@ -97,6 +97,13 @@ impl PlannedNode {
         self.sets_mac || (self.external.is_none() && !has_other)
     }
 
+    /// Whether Thingbed can send router advertisements from it: with a kernel, or with files, that are
+    /// not Thingbed's, a router sends its own.
+    pub fn can_advertise(&self) -> bool {
+        // In a node with a `root`, dnsmasq would see the host's files with all capabilities.
+        self.root.is_none() && self.machine.is_none() && self.external.is_none()
+    }
+
     /// Whether the link is a port of its bridge.
     pub fn is_port(&self, link: &PlannedLink) -> bool {
         self.bridge.as_ref().is_some_and(|bridge| bridge.interfaces.contains(&link.interface))

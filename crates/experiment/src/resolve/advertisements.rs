@@ -3,7 +3,7 @@
 use crate::file::{File, Group};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
-use crate::resolve::networks::Networks;
+use crate::resolve::networks::{Networks, Resolved};
 use crate::resolve::routes::is_router;
 
 /// Prefix length of IPv6 subnets in which hosts make addresses (RFC 4862): the interface identifier has
@@ -35,21 +35,57 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
             }
             Some(_) if network.served.nat => {}
             Some(_) => {
-                let groups = || file.nodes.iter().flat_map(Named::iter);
-                let leads_out = |name: &str, group: &Group| {
-                    is_router(group)
-                        && networks.networks.iter().filter(|on| on.has(name)).count() > 1
-                };
-                // Those of joined networks, too: which ones is known only later.
-                if groups().any(|(name, _, group)| leads_out(name, group)) {
-                    continue;
+                if let Some(problem) = without_sender(network, file, networks) {
+                    sink.add(problem.at(at.place));
                 }
-                let text = format!("no router sends the advertisements of `{name}`");
-                let label = "attach a node with `forward: true` that is on another network, too";
-                sink.add(Problem::new(text).at(at.place).label(label));
             }
         }
     }
+}
+
+/// The problem of a network with no router from which Thingbed can send advertisements.
+fn without_sender(network: &Resolved<'_>, file: &File, networks: &Networks<'_>) -> Option<Problem> {
+    let groups = file.nodes.iter().flat_map(Named::iter);
+    let leads_out = |name: &str, group: &Group| {
+        is_router(group) && networks.networks.iter().filter(|on| on.has(name)).count() > 1
+    };
+    // Those of joined networks, too: which ones is known only later.
+    let mut routers = groups.filter(|(name, _, group)| leads_out(name, group)).peekable();
+    let name = network.name;
+    let Some((first, key)) = routers.peek().map(|(name, _, group)| (*name, foreign_key(group)))
+    else {
+        let problem = Problem::new(format!("no router sends the advertisements of `{name}`"));
+        return Some(
+            problem.label("attach a node with `forward: true` that is on another network, too"),
+        );
+    };
+    // With `dhcp`, the node of the services sends them, and such a router may send its own.
+    if network.served.dhcp || routers.any(|(_, _, group)| foreign_key(group).is_none()) {
+        return None;
+    }
+    let problem = Problem::new(format!(
+        "no router sends the advertisements of `{name}`: `{first}` has `{}`, and Thingbed starts none there",
+        key.unwrap_or_default()
+    ));
+    let problem = problem.label(
+        "attach a router without `root`, `qemu`, `firmware` and `external`, or remove `advertise`",
+    );
+    Some(problem.note(format!(
+        "without `advertise`, a program of `{first}` can send them, such as radvd; nodes with \
+         `address: slaac` cannot wait for it, because they have their addresses before programs start"
+    )))
+}
+
+/// The key that gives a group a kernel, or files, that are not Thingbed's, as
+/// [`PlannedNode::can_advertise`](crate::PlannedNode::can_advertise).
+fn foreign_key(group: &Group) -> Option<&'static str> {
+    let keys = [
+        ("root", group.root.is_some()),
+        ("qemu", group.qemu.is_some()),
+        ("firmware", group.firmware.is_some()),
+        ("external", group.external.is_some()),
+    ];
+    keys.into_iter().find(|(_, has)| *has).map(|(key, _)| key)
 }
 
 #[cfg(test)]
@@ -79,6 +115,22 @@ networks:
         for part in ["fd00::1, by SLAAC", "routes by router advertisements: default via fd00::2"] {
             assert!(plan.to_string().contains(part), "{plan}");
         }
+    }
+
+    #[test]
+    fn a_router_with_a_root_sends_no_advertisements() {
+        let root = tempfile::tempdir().unwrap();
+        let rooted = format!("r: {{forward: true, root: {}}}", root.path().display());
+        let mixed = FILE.replace("r: {forward: true}", &rooted);
+        assert!(plan(&mixed).is_ok(), "{:?}", plan(&mixed).err());
+        let alone = mixed.replace("r, s", "r");
+        let error = plan(&alone).unwrap_err();
+        for part in ["`r` has `root`", "attach a router without `root`", "1 error in"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        // The server of the network sends some.
+        let served = alone.replace("advertise: true", "advertise: true, dhcp: true");
+        assert!(plan(&served).is_ok(), "{:?}", plan(&served).err());
     }
 
     #[test]

@@ -21,18 +21,19 @@ pub(super) enum Sender<'p> {
 /// The sender of a network with `dhcp` and IPv6. A router with a kernel, or with files, that are not
 /// Thingbed's advertises itself.
 pub(super) fn sender<'p>(plan: &'p Plan, network: &PlannedNetwork) -> Sender<'p> {
-    match plan.router(network) {
+    let mut routers = plan.routers(network).into_iter();
+    // With `advertise` each router that can does, also after one that cannot.
+    let first = match network.advertise {
+        true => routers.find(|(node, _)| node.can_advertise()),
+        false => routers.next(),
+    };
+    match first {
         Some((node, _)) if node.services.is_some() => Sender::Services { is_router: true },
-        // In a node with a `root`, dnsmasq would see the host's files with all capabilities.
-        Some((node, link)) if is_plain(node) => Sender::Router(node, link),
+        Some((node, link)) if node.can_advertise() => Sender::Router(node, link),
         // Such a router sends its own. With a lifetime of 0, hosts do not use the server as a
         // second router, which would lead nowhere.
         _ => Sender::Services { is_router: false },
     }
-}
-
-fn is_plain(node: &PlannedNode) -> bool {
-    node.root.is_none() && node.machine.is_none() && node.external.is_none()
 }
 
 /// What dnsmasq prints when it sends advertisements.
@@ -54,7 +55,7 @@ fn router_link<'p>(
     node: &PlannedNode,
 ) -> Option<&'p PlannedLink> {
     let routers = plan.routers(network).into_iter();
-    let own = routers.filter(|(router, _)| is_plain(router) && router.name == node.name);
+    let own = routers.filter(|(router, _)| router.can_advertise() && router.name == node.name);
     own.map(|(_, link)| link).next()
 }
 

@@ -1,9 +1,17 @@
 //! The configuration of a network's DHCP server.
 
 use crate::bed::advertisements::{Sender, ipv6_range, sender};
-use experiment::{POOL_LIMIT, Plan, PlannedLink, PlannedNetwork, PlannedServices};
+use experiment::{POOL_LIMIT, Plan, PlannedLink, PlannedNetwork, PlannedNode, PlannedServices};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
+
+/// Tag of the network's router, if it asks for its address, too.
+const ROUTER: &str = "router";
+
+/// Whether a router may ask the server of the network for its address.
+fn asks((node, link): &(&PlannedNode, &PlannedLink)) -> bool {
+    link.by_dhcp || node.machine.is_some()
+}
 
 /// Lines of dnsmasq's configuration for a network whose server has the link `own`: nodes have
 /// permanent leases of their planned addresses, others get addresses of the pool.
@@ -25,13 +33,22 @@ pub(super) fn lease_lines(
     for range in ranges.into_iter().flatten() {
         let _ = writeln!(text, "dhcp-range={range},infinite");
     }
+    let routers = plan.routers(network);
+    let router = routers.first().copied();
     if let Some(own) = own.ipv4() {
         // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let router = plan.router(network).and_then(|(_, link)| link.ipv4());
-        for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
+        let address = |of: Option<&(&PlannedNode, &PlannedLink)>| of.and_then(|(_, at)| at.ipv4());
+        let mut option = |tag: &str, number: u8, value: Option<IpAddr>| {
             let value = value.map_or(String::new(), |address| format!(",{address}"));
-            let _ = writeln!(text, "dhcp-option={number}{value}");
+            let _ = writeln!(text, "dhcp-option={tag}{number}{value}");
+        };
+        option("", 3, address(router.as_ref()));
+        if let Some((router, _)) = router.filter(asks) {
+            // A router is no gateway of itself.
+            let other = routers.iter().find(|(other, _)| other.name != router.name);
+            option(&format!("tag:{ROUTER},"), 3, address(other));
         }
+        option("", 6, services.dns.then_some(own));
     }
     if let Some(own) = own.address_of(true) {
         match sender {
@@ -48,14 +65,16 @@ pub(super) fn lease_lines(
     }
     let nodes = plan.nodes.iter().filter(|node| node.services.is_none());
     let joined = plan.joined(network);
-    let links = nodes.flat_map(|node| node.links_with_addresses());
-    for link in links.filter(|link| joined.contains(link.network.as_str())) {
+    let links = nodes.flat_map(|node| node.links_with_addresses().map(move |link| (node, link)));
+    for (node, link) in links.filter(|(_, link)| joined.contains(link.network.as_str())) {
         let addresses = link.addresses().map(|address| match address {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
         });
         let addresses = addresses.collect::<Vec<_>>().join(",");
-        let _ = writeln!(text, "dhcp-host={},{addresses},infinite", link.mac);
+        let is_router = router.filter(asks).is_some_and(|(router, _)| router.name == node.name);
+        let tag = if is_router { format!("set:{ROUTER},") } else { String::new() };
+        let _ = writeln!(text, "dhcp-host={},{tag}{addresses},infinite", link.mac);
     }
     text
 }

@@ -103,6 +103,46 @@ fn one_node_of_a_network_advertises_the_router() {
     }
 }
 
+/// The server gives the first router of the file, which asks for its address, another gateway than itself.
+#[test]
+fn a_router_is_no_gateway_of_itself() {
+    let nodes = "{a: {}, r: {forward: true, address: dhcp}, s: {forward: true, address: dhcp}}";
+    let networks = "{lan: {attach: [r, s], subnet: 10.0.0.0/24, dhcp: true}, one: {attach: [r, a], subnet: \
+                    10.1.0.0/24}, two: {attach: s, subnet: 10.2.0.0/24}}";
+    let (texts, _) = configured_with(nodes, networks);
+    let [(_, text)] = &texts[..] else { panic!("{texts:?}") };
+    for line in [
+        "dhcp-option=3,10.0.0.1\n",
+        "dhcp-option=tag:router,3,10.0.0.2\n",
+        ",set:router,10.0.0.1,infinite\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert!(!text.contains("set:router,10.0.0.2"), "{text}");
+    // One with a fixed address is the gateway of all others.
+    let (texts, _) = configured_with(
+        &nodes.replacen("s: {forward: true, address: dhcp}", "s: {forward: true}", 1),
+        networks,
+    );
+    let text = &texts[0].1;
+    assert!(text.contains("dhcp-option=3,10.0.0.2\n") && !text.contains("router"), "{text}");
+}
+
+/// A router with a `root` sends its own advertisements; the others of the network do so all the same.
+#[test]
+fn all_routers_that_can_advertise_do() {
+    let root = tempfile::tempdir().unwrap();
+    let nodes = format!(
+        "{{a: {{}}, r: {{forward: true, root: {}}}, s: {{forward: true}}}}",
+        root.path().display()
+    );
+    let networks = "{lan: {attach: [r, s], subnet: 'fd00:1::/64', dhcp: true, advertise: true}, out: {attach: [r, \
+                    s, a], subnet: 'fd00:2::/64'}}";
+    let (texts, _) = configured_with(&nodes, networks);
+    let names: Vec<&str> = texts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["lan-services", "s.advertisements"]);
+}
+
 #[test]
 fn a_node_has_a_client_of_each_family() {
     let nodes = "{a: {}, phone: {count: 2, address: dhcp}}";
