@@ -35,10 +35,11 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["exec", "meter", "--", "hostname"]).expect(1, &["`meter` matches 3 nodes; name one"]);
     assert_eq!(lab.state("server"), "running");
     lab.awaits_word("server", "begun", 1);
+    // Commands return when what they say is true.
     lab.ask(&["kill", "server"]).expect(0, &[]);
-    lab.awaits("server", "killed by signal 9");
+    assert_eq!(lab.state("server"), "killed by signal 9");
     lab.ask(&["start", "server"]).expect(0, &[]);
-    lab.awaits("server", "running");
+    assert_eq!(lab.state("server"), "running");
     lab.awaits_word("server", "begun", 2);
     lab.ask(&["pause", "server"]).expect(0, &[]);
     lab.awaits("server", "paused");
@@ -50,7 +51,7 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["stop", "*"]).expect(1, &["has no program to stop"]);
     assert_eq!(lab.state("server"), "running");
     lab.ask(&["stop", "server"]).expect(0, &[]);
-    lab.awaits("server", "killed by signal 15");
+    assert_eq!(lab.state("server"), "killed by signal 15");
     let logs = lab.ask(&["logs", "server"]).expect(0, &["server.run.out"]);
     assert_eq!(logs.out.matches("begun").count(), 3, "{}", logs.out);
     // A program started after a pause runs, and a stopped one stays stopped.
@@ -64,6 +65,22 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["kill", "metre"])
         .expect(1, &["no node and no group has the name `metre`", "server, meter"]);
     lab.ask(&["top", "--once"]).expect(0, &["CPU %", "meter-3"]);
+}
+
+/// What failed before: `restart` returned while the old program ran, also if that never ended.
+#[test]
+fn a_command_says_if_its_effect_does_not_come() {
+    let bed = Bed::new();
+    let file = LAB.replace("echo begun;", "trap \"\" TERM; echo begun;");
+    let lab = Live::up(&bed, "stubborn", &file);
+    for what in ["stop", "restart"] {
+        lab.ask(&[what, "server"])
+            .expect(1, &["`server` still runs 10 s after SIGTERM", "thingbed kill server"]);
+    }
+    // It restarts when it has ended.
+    lab.ask(&["kill", "server"]).expect(0, &[]);
+    lab.ask(&["start", "server"]).expect(0, &[]);
+    assert_eq!(lab.state("server"), "running");
 }
 
 #[test]

@@ -59,6 +59,11 @@ impl Faults {
         self.coming.is_empty() && self.restarting.is_empty()
     }
 
+    /// Whether the program of a node starts again once it has ended.
+    pub(crate) fn restarts(&self, node: usize) -> bool {
+        self.restarting.contains(&node)
+    }
+
     /// The faults that are pending, in the order of their times.
     pub(crate) fn pending(&self) -> impl Iterator<Item = PlannedFault> {
         self.coming.iter().map(|due| PlannedFault {

@@ -84,6 +84,8 @@ pub(crate) struct Job {
     pub after: Vec<usize>,
     /// Whether it was started.
     pub is_started: bool,
+    /// Why it could not be started, if so.
+    pub not_started: Option<String>,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
     /// Whether its console has steps.
@@ -268,6 +270,7 @@ impl Job {
             ready: None,
             after: Vec::new(),
             is_started: false,
+            not_started: None,
             asked_to_end: false,
             has_steps: false,
             is_stopped: false,
@@ -309,6 +312,7 @@ impl Job {
             progress: (0, 0),
             received: None,
             is_started: false,
+            not_started: None,
             asked_to_end: false,
             is_stopped: false,
             is_killed: false,
@@ -400,6 +404,7 @@ mod tests {
         (job.started, job.ended) = (Some(Instant::from_ns(1)), Some(Instant::from_ns(2)));
         (job.is_started, job.asked_to_end, job.is_stopped) = (true, true, true);
         (job.is_killed, job.is_paused) = (true, true);
+        job.not_started = Some("no such program".to_owned());
         assert_eq!(format!("{:?}", job.again()), format!("{new:?}"));
     }
 }

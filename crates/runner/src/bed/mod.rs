@@ -55,7 +55,7 @@ pub use topology::segments;
 
 use self::control::ControlConnection;
 use self::disk_guard::DiskGuard;
-use self::live::{ControlSocket, Inventory, Requests, Shared};
+use self::live::{Awaited, ControlSocket, Inventory, Requests, Shared};
 use self::netem::Impairments;
 use self::output::Outputs;
 use self::pinning::Affinity;
@@ -80,6 +80,8 @@ const SPIN: Span = Span::from_us(60);
 pub(crate) struct Bed<'a> {
     /// The control socket and the requests from it.
     control: Option<(ControlSocket, Requests)>,
+    /// Requests whose effects have not happened yet, with the channels for their replies.
+    awaited: Vec<Awaited>,
     /// The control connections of programs, by the programs' numbers.
     connections: BTreeMap<usize, ControlConnection>,
     uplinks: Vec<Uplink>,
@@ -151,6 +153,7 @@ impl<'a> Bed<'a> {
         let control = control(&inventory, &engine, options.is_measured)?;
         Ok(Self {
             control,
+            awaited: Vec::new(),
             connections: BTreeMap::new(),
             uplinks,
             engine,
@@ -180,8 +183,9 @@ impl<'a> Bed<'a> {
     /// Closes the control socket; returns the changes made through it.
     pub fn close_control(&mut self) -> Vec<ManualChange> {
         let Some((socket, requests)) = self.control.take() else { return Vec::new() };
-        // The requests in it are not answered any more, and the socket waits for an answer.
+        // The requests in it are not answered any more, and the socket waits for the replies.
         drop(requests);
+        self.awaited.clear();
         socket.close()
     }
 

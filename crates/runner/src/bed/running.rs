@@ -5,13 +5,14 @@ use super::control::ControlConnection;
 use super::environment::{Environment, Frames, News};
 use super::faults::Faults;
 use super::jobs::{Job, Role};
-use super::live::{Pending, publish_names};
+use super::live::{Awaited, Effect, Pending, Reply, Request, publish_names};
 use super::log::Log;
 use super::nodes::Nodes;
 use super::output::QUOTA;
 use super::ready::is_ready;
 use crate::error::Error;
 use crate::full_disk::has_no_space;
+use experiment::PlannedFaultKind as Kind;
 use lab::{Event, OutOfMemory, Program};
 use measure::Auxiliary;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +24,8 @@ use units::{Bytes, Instant};
 
 /// Polling interval for state without a file descriptor.
 const TICK_MS: u16 = 100;
+/// The same while a client waits for a program to end or to start.
+const AWAITED_TICK_MS: u16 = 10;
 /// Delay between the first message of a program and the poll of all programs. A poll takes about 1
 /// µs per program, so messages that arrive together are read together: polling then takes only a
 /// few per cent of a CPU.
@@ -89,10 +92,34 @@ impl Environment for Bed<'_> {
         while let Some(Pending { request, answer, .. }) =
             self.control.as_ref().and_then(|(_, requests)| requests.next())
         {
+            let is_clone = matches!(request, Request::Clone { .. });
+            let fault = match &request {
+                Request::InjectFault { what, nodes } => Some((*what, nodes.clone())),
+                _ => None,
+            };
+            // Before the fault, which changes which programs run.
+            let effect = fault.and_then(|(what, which)| {
+                let nodes = self.inventory.lock().find(&which).ok()?;
+                Some((Effect::of(what, nodes, jobs, clock::now()), which))
+            });
             let reply = self.answer(request, jobs, faults);
-            // The client may have disconnected.
-            let _ = answer.send(reply);
+            let awaited = match (&reply, effect) {
+                (Reply::Nodes(_), Some((effect, which))) => Some((effect, Err(which))),
+                (Reply::Nodes(clones), None) if is_clone => {
+                    let all = self.inventory.lock().plan.nodes.len();
+                    let new = all.saturating_sub(clones.len())..all;
+                    let effect = Effect::of(Kind::Start, new, jobs, clock::now());
+                    Some((effect, Ok(reply.clone())))
+                }
+                _ => None,
+            };
+            match awaited {
+                Some((effect, reply)) => self.awaited.push(Awaited { effect, reply, answer }),
+                // The client may have disconnected.
+                None => drop(answer.send(reply)),
+            }
         }
+        self.answer_awaited(jobs, faults);
     }
 
     fn send(&mut self, id: usize, command: Command) {
@@ -163,12 +190,31 @@ impl Bed<'_> {
         let clients = self.control.as_ref().map(|(_, requests)| requests.as_fd());
         fds.extend(clients.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         // An interrupted wait counts as a finished one.
-        let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
+        let tick = if self.awaited.is_empty() { TICK_MS } else { AWAITED_TICK_MS };
+        let _ = poll(&mut fds, PollTimeout::from(tick));
         std::thread::sleep(TOGETHER * ids.len() as u32);
         // Again, for those that have become readable during the pause.
         let _ = poll(&mut fds, PollTimeout::ZERO);
         let speaks = |fd: &PollFd<'_>| fd.revents().is_none_or(|events| !events.is_empty());
         ids.into_iter().zip(&fds).filter(|(_, fd)| speaks(fd)).map(|(id, _)| id).collect()
+    }
+
+    /// Answers the requests whose effects have happened, or will not.
+    fn answer_awaited(&mut self, jobs: &mut Vec<Job>, faults: &mut Faults) {
+        for Awaited { effect, reply, answer } in std::mem::take(&mut self.awaited) {
+            let outcome = effect.outcome(jobs, |node| faults.restarts(node), clock::now());
+            let reply = match (outcome, reply) {
+                (None, reply) => {
+                    self.awaited.push(Awaited { effect, reply, answer });
+                    continue;
+                }
+                (Some(Err(why)), _) => Reply::Refused(why),
+                (Some(Ok(())), Ok(reply)) => reply,
+                (Some(Ok(())), Err(nodes)) => self.answer(Request::Nodes { nodes }, jobs, faults),
+            };
+            // The client may have disconnected.
+            let _ = answer.send(reply);
+        }
     }
 
     fn read_messages(&mut self, id: usize, news: &mut Vec<News>) {

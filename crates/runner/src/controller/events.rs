@@ -69,6 +69,7 @@ impl<B: Environment> Controller<'_, B> {
         job.state =
             // The status that a shell gives a command that it does not find (POSIX, XCU 2.8.2).
             State::Ended { exit: Exit::Status(127), usage: Usage::default(), starved: None };
+        job.not_started = Some(failed.to_string());
         self.failures.push(Failure::Program(failed.to_string()));
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! The control interface of a running lab: shows and changes it during a run.
 //!
 //! A control socket (`control_socket`), its clients (`client`), their requests to the lab's thread
-//! (`requests`), the inventory (`inventory`), the link API (`links`) and node API (`nodes`), live
+//! (`requests`) and their effects (`effects`), the inventory (`inventory`), the link API (`links`) and node API (`nodes`), live
 //! captures (`capture`) and scale-up (`scale_up`).
 
 mod capture;
 mod client;
 mod control_socket;
+mod effects;
 mod inventory;
 mod links;
 mod names;
@@ -17,6 +18,7 @@ mod timeline;
 
 pub use client::{ask, ask_all, forget, labs, labs_elsewhere, open};
 pub(crate) use control_socket::ControlSocket;
+pub(crate) use effects::{Awaited, Effect};
 pub(crate) use inventory::{Inventory, Shared};
 pub(crate) use links::ManualChange;
 pub(crate) use names::publish_names;
