@@ -6,7 +6,7 @@ use crate::bridge;
 use crate::clock::Clock;
 use crate::emulator::Emulator;
 use crate::failure::Failure;
-use crate::interface::{self, change_mtu};
+use crate::interface::{self, add_neighbours, change_mtu};
 use crate::machine_tap;
 use crate::nat;
 use crate::program::{self, Own, Start};
@@ -249,6 +249,9 @@ impl Links<'_> {
             ToInit::Mtu { interface, bytes } => {
                 change_mtu(interface, *bytes).map(|()| FromInit::Changed)
             }
+            ToInit::Neighbours { interface, neighbours } => {
+                add_neighbours(interface, neighbours).map(|()| FromInit::Changed)
+            }
             _ => return false,
         };
         if let Some(answer) = fds.first() {
@@ -280,7 +283,8 @@ fn execute(
         | ToInit::Impair { .. }
         | ToInit::Passed { .. }
         | ToInit::HostName { .. }
-        | ToInit::Mtu { .. } => {}
+        | ToInit::Mtu { .. }
+        | ToInit::Neighbours { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
             let answer = match program::start(Start { argv, env, cwd, fds, control }, own) {
                 Ok(pid) => {

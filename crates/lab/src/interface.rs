@@ -44,6 +44,24 @@ pub(crate) fn change_mtu(name: &str, bytes: u32) -> Step<()> {
     mtu(&socket()?, name, bytes)
 }
 
+/// Adds permanent neighbours of an interface that is up.
+pub(crate) fn add_neighbours(name: &str, neighbours: &[(IpAddr, [u8; 6])]) -> Step<()> {
+    let (socket, mut routing) = (socket()?, None);
+    for (address, mac) in neighbours {
+        match address {
+            IpAddr::V4(address) => neighbour(&socket, name, *address, *mac)?,
+            IpAddr::V6(address) => {
+                let routing = match &mut routing {
+                    Some(routing) => routing,
+                    none => none.insert(Routing::open()?),
+                };
+                routing.add_neighbour(name, *address, *mac)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The Ethernet address of the node's interface when its machine has the configured one. A bridge keeps
 /// frames to the addresses of its ports.
 pub(crate) fn other_mac(mac: [u8; 6]) -> [u8; 6] {

@@ -7,9 +7,13 @@ use crate::netem::{Netem, Passed};
 use crate::wire::{Direction, Exit, FromInit, ToInit, Usage, pair, receive, send};
 use nix::sys::socket::{MsgFlags, Shutdown, shutdown};
 use std::fmt::Debug;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// Neighbours in one message to an init, of 60 B or less each.
+const NEIGHBOURS: usize = 500;
 
 /// The configuration of a program.
 #[derive(Debug)]
@@ -106,6 +110,16 @@ pub trait NodeKind: Debug + Send {
     /// # Errors
     /// When the node is gone or has no such interface, or the interface does not support this MTU.
     fn set_mtu(&self, interface: &str, bytes: u32) -> Result<(), Error>;
+
+    /// Adds permanent neighbours of an interface, or replaces those with the same addresses.
+    ///
+    /// # Errors
+    /// When the node is gone or has no such interface, or the kernel's table is full.
+    fn add_neighbours(
+        &self,
+        interface: &str,
+        neighbours: &[(IpAddr, [u8; 6])],
+    ) -> Result<(), Error>;
 
     /// Ends the node and all its processes.
     fn release(&self);
@@ -227,6 +241,18 @@ impl NodeKind for Namespace {
 
     fn set_mtu(&self, interface: &str, bytes: u32) -> Result<(), Error> {
         self.ask(&ToInit::Mtu { interface: interface.to_owned(), bytes }).map(drop)
+    }
+
+    fn add_neighbours(
+        &self,
+        interface: &str,
+        neighbours: &[(IpAddr, [u8; 6])],
+    ) -> Result<(), Error> {
+        // A message has a maximum size.
+        neighbours.chunks(NEIGHBOURS).try_for_each(|some| {
+            let (interface, neighbours) = (interface.to_owned(), some.to_vec());
+            self.ask(&ToInit::Neighbours { interface, neighbours }).map(drop)
+        })
     }
 
     fn release(&self) {

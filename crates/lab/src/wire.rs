@@ -232,6 +232,8 @@ pub(crate) enum ToInit {
     HostName { name: String },
     /// Change the MTU of an interface; the socket for the reply is attached.
     Mtu { interface: String, bytes: u32 },
+    /// Add permanent neighbours of an interface; the socket for the reply is attached.
+    Neighbours { interface: String, neighbours: Vec<(IpAddr, [u8; 6])> },
     /// Replace the text of the node's own hosts file, if it has one.
     Hosts { hosts: String },
     /// Send a signal to a program's process group.

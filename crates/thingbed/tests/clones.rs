@@ -68,6 +68,13 @@ fn a_clone_is_a_node_like_all_others() {
     lab.bed.thingbed(&set).expect(0, &["meter-3 lan up    delay 5 ms"]);
     lab.ask(&["exec", "meter-3", "--", "hostname"]).expect(0, &["meter-3"]);
     lab.ask(&["exec", "meter-1", "--", "cat", "/etc/hosts"]).expect(0, &["10.1.0.4 meter-3"]);
+    // What failed before: clones resolved addresses over the network, and others theirs.
+    for (node, of) in [("meter-3", "10.1.0.1 "), ("meter-1", "10.1.0.4 ")] {
+        let table = lab.ask(&["exec", node, "--", "cat", "/proc/net/arp"]).expect(0, &[of]);
+        let entry = table.out.lines().find(|line| line.starts_with(of)).unwrap();
+        // ATF_COM and ATF_PERM of linux/if_arp.h.
+        assert!(entry.contains(" 0x6 "), "{}", table.out);
+    }
     // A clone has a separate program, log and state.
     lab.ask(&["clone", "server"]).expect(0, &["server-2"]);
     lab.awaits("server-2", "running");

@@ -3,7 +3,7 @@
 
 use experiment::{Exchange, Plan, PlannedLink, PlannedNode, Workload};
 use link::PortVlans;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// In networks of up to this many nodes all know each other: 4,032 entries.
@@ -32,6 +32,26 @@ pub(super) fn neighbours(plan: &Plan) -> Neighbours {
     known.add_routers();
     known.add_small_networks();
     known.entries
+}
+
+/// The entries of the nodes of `plan` from the index `first` on, which are added to it, with their
+/// numbers from 0; and those that the nodes before need of them.
+pub(super) fn added(plan: &Plan, first: usize) -> (Neighbours, Neighbours) {
+    let new = plan.nodes.iter().skip(first).flat_map(|node| &node.links);
+    let new: HashSet<IpAddr> = new.flat_map(PlannedLink::addresses).collect();
+    let (mut own, mut others) = (Neighbours::new(), Neighbours::new());
+    for ((node, segment), mut entries) in neighbours(plan) {
+        match node.checked_sub(first) {
+            Some(number) => drop(own.insert((number, segment), entries)),
+            None => {
+                entries.retain(|(address, _)| new.contains(address));
+                if !entries.is_empty() {
+                    others.insert((node, segment), entries);
+                }
+            }
+        }
+    }
+    (own, others)
 }
 
 /// The entries so far.
@@ -210,4 +230,49 @@ fn communicating_pairs(exchange: &Exchange) -> Vec<(&str, &str)> {
         }
     }
     both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_plan::plan;
+
+    fn text(plan: &Plan, neighbours: &Neighbours, first: usize) -> Vec<String> {
+        let lines = neighbours.iter().map(|((node, segment), entries)| {
+            let addresses: Vec<_> =
+                entries.iter().map(|(address, _)| address.to_string()).collect();
+            let (node, network) = (&plan.nodes[first + node].name, &plan.networks[*segment].name);
+            format!("{node} {network}: {}", addresses.join(" "))
+        });
+        lines.collect()
+    }
+
+    #[test]
+    fn added_nodes_and_those_before_know_each_other() {
+        let mut plan = plan(
+            "experiment: e
+nodes: {server: {}, meter: {count: 2}, far: {}}
+networks:
+  lan: {attach: [server, meter], subnet: 10.0.0.0/24}
+  out: {attach: [server, far], subnet: 10.1.0.0/24}
+duration: 1 s
+",
+        );
+        let clones = plan.clones(1, 2, plan.nodes.len()).unwrap();
+        let first = plan.nodes.len();
+        plan.nodes.extend(clones);
+        let (own, others) = added(&plan, first);
+        assert_eq!(
+            text(&plan, &own, first),
+            [
+                "meter-3 lan: 10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.5",
+                "meter-4 lan: 10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4"
+            ]
+        );
+        let new = "lan: 10.0.0.4 10.0.0.5";
+        let all = ["server", "meter-1", "meter-2"].map(|node| format!("{node} {new}"));
+        assert_eq!(text(&plan, &others, 0), all);
+        let [(_, mac)] = own[&(0, 0)][..1] else { panic!("{own:?}") };
+        assert_eq!(mac, plan.nodes[0].links[0].mac.0);
+    }
 }

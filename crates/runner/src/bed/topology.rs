@@ -1,6 +1,6 @@
 //! Converts a plan's nodes and networks to the input of lab and medium.
 
-use crate::bed::neighbours::neighbours;
+use crate::bed::neighbours::{Neighbours, neighbours};
 use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec, VlanPort};
 use experiment::{
@@ -38,6 +38,11 @@ pub(crate) struct Topology {
 impl Topology {
     /// The topology of `plan`; `roots` has the nodes' root file systems.
     pub(crate) fn of(plan: &Plan, roots: &Roots) -> Self {
+        Self::with(plan, roots, neighbours(plan))
+    }
+
+    /// The same with these permanent neighbours, which may include nodes that are not in `plan`.
+    pub(super) fn with(plan: &Plan, roots: &Roots, mut neighbours: Neighbours) -> Self {
         let index: HashMap<&str, usize> =
             plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
         // The links of a VLAN are on its switch.
@@ -54,7 +59,6 @@ impl Topology {
             owners: vec![Vec::new(); plan.networks.len()],
             names: vec![Vec::new(); plan.networks.len()],
         };
-        let mut neighbours = neighbours(plan);
         for (node, planned) in plan.nodes.iter().enumerate() {
             let mut interfaces = Vec::new();
             let mut bridge = None;

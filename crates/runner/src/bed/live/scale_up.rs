@@ -5,8 +5,9 @@ use super::names::publish_names;
 use crate::bed::Bed;
 use crate::bed::host_cpu;
 use crate::bed::jobs::{Job, State, own_programs};
+use crate::bed::neighbours::{self, Neighbours};
 use crate::bed::nodes::Nodes;
-use crate::bed::topology::Topology;
+use crate::bed::topology::{BRIDGE, Topology};
 use engine::{Endpoint, Place};
 use experiment::{PlannedLink, PlannedNode};
 use measure::Accounting;
@@ -47,15 +48,19 @@ impl Bed<'_> {
         plan.nodes = inventory.plan.clones(original, count, self.design.topology.members.len())?;
         // Before the topology is made of them: a clone has the settings of now, not of the file.
         self.copy_settings(inventory, original, &mut plan.nodes)?;
-        let mut topology = Topology::of(&plan, &self.design.roots);
+        let first = inventory.plan.nodes.len();
+        let mut all = inventory.plan.clone();
+        all.nodes.extend(plan.nodes.iter().cloned());
+        let (own, of_others) = neighbours::added(&all, first);
+        let mut topology = Topology::with(&plan, &self.design.roots, own);
         host_cpu::limit(&self.design.host_cpu, &plan, &mut topology.members)
             .map_err(|error| error.to_string())?;
         let ends = self.lab.add(&topology.members).map_err(|error| error.to_string())?;
-        let first = inventory.plan.nodes.len();
         let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
         // The lab has them now, so the plan must number them alike, even if a later step fails.
         inventory.plan.nodes.append(&mut plan.nodes.clone());
         self.attach(inventory, &topology, first, ends)?;
+        self.add_neighbours(inventory, &of_others)?;
         publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
         let design = &self.design;
         let added = own_programs(
@@ -98,6 +103,30 @@ impl Bed<'_> {
             for link in links.filter(switch) {
                 (link.up, link.down) = (up.clone(), down.clone());
             }
+        }
+        Ok(())
+    }
+
+    /// Adds new nodes to the permanent neighbours of those before.
+    fn add_neighbours(&self, inventory: &Inventory, neighbours: &Neighbours) -> Result<(), String> {
+        for ((node, network), entries) in neighbours {
+            let planned = &inventory.plan.nodes[*node];
+            let network = &inventory.plan.networks[*network].name;
+            let mut links = planned.links.iter().enumerate();
+            let Some((number, link)) = links.find(|(_, link)| link.network == *network) else {
+                continue;
+            };
+            // A machine has its own kernel.
+            let is_own = planned.external.is_some() || planned.tap(number).is_some();
+            let node = &self.lab.nodes()[*node];
+            if is_own || node.is_gone {
+                continue;
+            }
+            let interface = if planned.is_port(link) { BRIDGE } else { &link.interface };
+            let added = node.kind.add_neighbours(interface, entries);
+            added.map_err(|error| {
+                format!("the new nodes run, but `{}` does not know them: {error}", planned.name)
+            })?;
         }
         Ok(())
     }
