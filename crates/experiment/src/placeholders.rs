@@ -23,35 +23,56 @@ impl Plan {
     }
 }
 
+/// What a text may have in braces: properties of the machine's node, and of a link.
+pub(crate) const OF_NODE: [&str; 3] = ["node", "number", "gateway"];
+pub(crate) const OF_LINK: [&str; 4] = ["address", "prefix", "netmask", "mac"];
+
+/// A part of a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Part<'t> {
+    Text(&'t str),
+    /// The text between braces, without them.
+    Braces(&'t str),
+}
+
+/// `text` in parts. A brace after `$` is text, as in variables of shells and boot loaders, and so is one
+/// before another brace, as in JSON.
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let (mut begin, mut at) = (0, 0);
+    while let Some(open) = text[at..].find('{').map(|offset| at + offset) {
+        at = open + 1;
+        let Some(end) = text[at..].find(['{', '}']).map(|offset| at + offset) else { break };
+        if text.as_bytes()[end] == b'}' && !text[..open].ends_with('$') {
+            parts.extend([Part::Text(&text[begin..open]), Part::Braces(&text[at..end])]);
+            (begin, at) = (end + 1, end + 1);
+        }
+    }
+    parts.push(Part::Text(&text[begin..]));
+    parts
+}
+
+/// The texts in braces that may be placeholders.
+pub(crate) fn in_braces(text: &str) -> impl Iterator<Item = &str> {
+    parts(text).into_iter().filter_map(|part| match part {
+        Part::Braces(name) => Some(name),
+        Part::Text(_) => None,
+    })
+}
+
 /// `text` with the values of its placeholders: `{node}`, `{number}`, `{gateway}`; `{address}`, `{prefix}`,
 /// `{netmask}` and `{mac}` of the first interface; the same of another, as in `{eth1.mac}`, or of another
 /// node, as in `{broker.address}`. Other braces stay.
 fn fill(text: &str, node: &PlannedNode, plan: &Plan) -> String {
-    let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        filled.push_str(before);
-        let value = after
-            .split_once('}')
-            .and_then(|(name, behind)| Some((value(name, node, plan)?, behind)));
-        rest = match value {
-            Some((value, behind)) => {
-                filled.push_str(&value);
-                behind
-            }
-            None => {
-                // Not a placeholder, such as a brace of JSON: the text goes on after it.
-                filled.push('{');
-                after
-            }
-        };
-    }
-    filled.push_str(rest);
-    filled
+    let fill = |part| match part {
+        Part::Text(text) => text.to_owned(),
+        Part::Braces(name) => value(name, node, plan).unwrap_or_else(|| format!("{{{name}}}")),
+    };
+    parts(text).into_iter().map(fill).collect()
 }
 
 /// The value of the placeholder `name`, if it is one.
-fn value(name: &str, node: &PlannedNode, plan: &Plan) -> Option<String> {
+pub(crate) fn value(name: &str, node: &PlannedNode, plan: &Plan) -> Option<String> {
     // The last one: interfaces of VLANs have a dot in their names, as `eth0.10`.
     let (whose, what) = name.rsplit_once('.').unwrap_or(("eth0", name));
     let own = node.links.iter().find(|link| link.interface == whose);
@@ -128,6 +149,21 @@ networks:
         ];
         assert_eq!(spec.argv, expected);
         assert_eq!(spec.steps[0].send.as_deref(), Some("I am board-2, 2"));
+    }
+
+    #[test]
+    fn braces_of_other_languages_stay() {
+        for (text, braces) in [
+            ("{address}/{prefix}", &["address", "prefix"][..]),
+            (r#"{"a": {"b": 1}}"#, &[r#""b": 1"#]),
+            ("set ip {{address}}", &["address"]),
+            ("echo ${address} $ {address}", &["address"]),
+            ("{}}{", &[""]),
+            ("{ä{mac}", &["mac"]),
+            ("", &[]),
+        ] {
+            assert_eq!(super::in_braces(text).collect::<Vec<_>>(), braces, "{text}");
+        }
     }
 
     #[test]

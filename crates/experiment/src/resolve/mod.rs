@@ -33,6 +33,7 @@ mod networks;
 mod nodes;
 mod on_switch;
 mod payload;
+mod placeholders;
 mod placement;
 mod program_check;
 mod reception;
@@ -103,7 +104,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let has_machines =
         planned.iter().any(|node| node.machine.as_ref().is_some_and(|m| m.is_emulated));
     let setup_limit = if has_machines { SETUP_LIMIT_OF_MACHINES } else { SETUP_LIMIT };
-    Plan {
+    let plan = Plan {
         experiment: file.experiment.as_ref().map_or(String::new(), |name| name.value.clone()),
         cell: cell.clone(),
         seed: file.seed.as_ref().map_or(1, |seed| seed.value),
@@ -118,5 +119,10 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         // The longest wait of all interactions; those without a value use the experiment's.
         drain: durations.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
         setup_limit: span(&file.setup_limit, setup_limit),
+    };
+    // A network that failed was reported; without it, a node would have no addresses.
+    if networks.complete {
+        placeholders::check(file, &plan, sink);
     }
+    plan
 }
