@@ -102,7 +102,7 @@ impl Plan {
 
     /// How a node reaches a network: by its link to it, or by a route.
     pub fn way(&self, node: &str, network: &str) -> Option<Way<'_>> {
-        way(self.node(node)?, self.network(network)?, &self.networks)
+        way(self.node(node)?, self.network(network)?, |name| self.network(name))
     }
 
     /// Checks that a run has something to measure. A plan without can still be brought up.

@@ -17,16 +17,15 @@ pub struct Way<'a> {
     pub via: Option<IpAddr>,
 }
 
-/// How `node` reaches `network`: by its link to it, or by a route. `None` if it cannot.
-pub(crate) fn way<'a>(
+/// How `node` reaches `network`: by its link to it, or by a route. `None` if it cannot. `find` finds a
+/// network by its name.
+pub(crate) fn way<'a, 'n>(
     node: &'a PlannedNode,
     network: &PlannedNetwork,
-    networks: &[PlannedNetwork],
+    find: impl Fn(&str) -> Option<&'n PlannedNetwork>,
 ) -> Option<Way<'a>> {
-    let is_joined = |link: &&PlannedLink| {
-        let on = networks.iter().find(|on| on.name == link.network);
-        on.is_some_and(|on| on.is_joined_with(network))
-    };
+    let is_joined =
+        |link: &&PlannedLink| find(&link.network).is_some_and(|on| on.is_joined_with(network));
     let own = node.links.iter().find(|link| link.network == network.name);
     if let Some(link) = own.or_else(|| node.links.iter().find(is_joined)) {
         return Some(Way { link, address: link.address, via: None });
@@ -39,7 +38,7 @@ pub(crate) fn way<'a>(
     // The longest prefix wins, as in the kernel (RFC 1812, 5.2.4.3).
     let route = routes.filter(|route| route.to.contains(to)).max_by_key(|r| r.to.prefix())?;
     let link = node.links.iter().find(|link| {
-        let on = networks.iter().find(|network| network.name == link.network);
+        let on = find(&link.network);
         on.is_some_and(|on| on.subnets().any(|subnet| subnet.contains(route.via)))
     })?;
     let address = link.addresses().find(|own| own.is_ipv6() == to.is_ipv6())?;

@@ -8,88 +8,124 @@ use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::source::Place;
-use std::collections::HashSet;
+use crate::subnet::Subnet;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::path::Path;
 use units::Span;
 
-/// The planned nodes and networks.
-#[derive(Debug, Clone, Copy)]
+/// The planned nodes and networks, with what leads to them: a workload may have hundreds of groups, and a
+/// file thousands of networks.
+#[derive(Debug)]
 pub(super) struct Topology<'a> {
-    pub nodes: &'a [PlannedNode],
-    pub networks: &'a [PlannedNetwork],
+    nodes: &'a [PlannedNode],
+    networks: &'a [PlannedNetwork],
+    by_name: HashMap<&'a str, &'a PlannedNetwork>,
+    /// One node of each group for each set of networks that its nodes are on.
+    kinds: HashMap<&'a str, Vec<&'a PlannedNode>>,
+    /// Nodes that forward packets, by their addresses.
+    routers: HashMap<IpAddr, &'a PlannedNode>,
 }
 
 impl<'a> Topology<'a> {
-    /// One node of `group` for each set of networks that its nodes are on.
-    fn nodes_of(self, group: &str) -> impl Iterator<Item = &'a PlannedNode> {
-        let alike = move |a: &PlannedNode, b: &PlannedNode| {
+    pub(super) fn of(nodes: &'a [PlannedNode], networks: &'a [PlannedNetwork]) -> Self {
+        let mut by_name = HashMap::new();
+        for network in networks {
+            by_name.entry(network.name.as_str()).or_insert(network);
+        }
+        let alike = |a: &PlannedNode, b: &PlannedNode| {
             a.group == b.group
                 && a.links.iter().map(|l| &l.network).eq(b.links.iter().map(|l| &l.network))
         };
         // The nodes of a group are neighbours in the plan. One of each kind is enough, as groups
         // are large.
-        let kinds = self.nodes.chunk_by(alike).filter_map(<[PlannedNode]>::first);
-        kinds.filter(move |node| node.group == group)
+        let mut kinds: HashMap<&str, Vec<&PlannedNode>> = HashMap::new();
+        for node in nodes.chunk_by(alike).filter_map(<[PlannedNode]>::first) {
+            kinds.entry(&node.group).or_default().push(node);
+        }
+        let mut routers = HashMap::new();
+        for node in nodes.iter().filter(|node| node.forward) {
+            for address in node.links.iter().flat_map(PlannedLink::addresses) {
+                // The first one.
+                routers.entry(address).or_insert(node);
+            }
+        }
+        Self { nodes, networks, by_name, kinds, routers }
+    }
+
+    fn network(&self, name: &str) -> Option<&'a PlannedNetwork> {
+        self.by_name.get(name).copied()
+    }
+
+    fn nodes_of(&self, group: &str) -> &[&'a PlannedNode] {
+        self.kinds.get(group).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the node is on a network, or on one that a bridge joins with it.
-    fn is_on(self, node: &PlannedNode, network: &str) -> bool {
-        let find = |name: &str| self.networks.iter().find(|network| network.name == name);
-        let own = find(network);
+    fn is_on(&self, node: &PlannedNode, network: &str) -> bool {
+        let own = self.network(network);
         node.links.iter().any(|link| {
             link.network == network
-                || find(&link.network).zip(own).is_some_and(|(on, own)| on.is_joined_with(own))
+                || self
+                    .network(&link.network)
+                    .zip(own)
+                    .is_some_and(|(on, own)| on.is_joined_with(own))
         })
     }
 
     /// Whether all nodes of `group` reach a network, by a link or by routers.
-    fn reaches(self, group: &str, network: &PlannedNetwork) -> bool {
-        let mut nodes = self.nodes_of(group).peekable();
-        nodes.peek().is_some() && nodes.all(|node| self.reaches_from(node, network))
+    fn reaches(&self, group: &str, network: &PlannedNetwork) -> bool {
+        let nodes = self.nodes_of(group);
+        !nodes.is_empty() && nodes.iter().all(|node| self.reaches_from(node, network))
     }
 
-    fn reaches_from(self, node: &PlannedNode, network: &PlannedNetwork) -> bool {
+    fn reaches_from(&self, node: &PlannedNode, network: &PlannedNetwork) -> bool {
+        let find = |name: &str| self.network(name);
         let mut next = Some(node);
         // As many hops as there are networks; more are a loop.
         for _ in 0..=self.networks.len() {
-            let Some(way) = next.and_then(|node| way(node, network, self.networks)) else { break };
+            let Some(way) = next.and_then(|node| way(node, network, find)) else { break };
             let Some(via) = way.via else { return true };
-            let is_next = |node: &&PlannedNode| {
-                let addresses = node.links.iter().flat_map(PlannedLink::addresses);
-                node.forward && addresses.into_iter().any(|address| address == via)
-            };
-            next = self.nodes.iter().find(is_next);
+            next = self.routers.get(&via).copied();
         }
         false
     }
 
     /// A network of one of `groups` whose first subnet is of IPv6, if there are routers.
-    fn first_of_ipv6(self, groups: &[&str]) -> Option<&'a str> {
-        let has_routers = self.nodes.iter().any(|node| node.forward);
+    fn first_of_ipv6(&self, groups: &[&str]) -> Option<&'a str> {
         let mut links = groups.iter().flat_map(|group| self.nodes_of(group)).flat_map(|n| &n.links);
-        let network = |name: &str| self.networks.iter().find(|network| network.name == name);
-        let found = links
-            .find_map(|link| network(&link.network).filter(|network| network.subnet.is_ipv6()));
+        let found = links.find_map(|link| {
+            self.network(&link.network).filter(|network| network.subnet.is_ipv6())
+        });
+        let has_routers = self.nodes.iter().any(|node| node.forward);
         found.filter(|_| has_routers).map(|network| network.name.as_str())
+    }
+
+    /// The subnets that all nodes of `group` are on. Networks that a bridge joins have the same one.
+    fn subnets_of(&self, group: &str) -> HashSet<Subnet> {
+        let of = |node: &&PlannedNode| {
+            let networks = node.links.iter().filter_map(|link| self.network(&link.network));
+            networks.map(|network| network.subnet).collect::<HashSet<_>>()
+        };
+        let all = self.nodes_of(group).iter().map(of);
+        all.reduce(|one, other| &one & &other).unwrap_or_default()
     }
 
     /// The network of a workload of `groups` that share none: that of most of them, if all reach it
     /// by routers.
-    fn across(self, groups: &[&str]) -> Option<&'a PlannedNetwork> {
-        let attached = |network: &PlannedNetwork| {
-            let on = |node: &PlannedNode| self.is_on(node, &network.name);
-            let is_on = |group: &&&str| {
-                let mut nodes = self.nodes_of(group).peekable();
-                nodes.peek().is_some() && nodes.all(on)
-            };
-            groups.iter().filter(is_on).count()
-        };
-        let all = self.networks.iter().map(|network| (network, attached(network)));
-        let reached = all.filter(|(network, count)| {
-            *count > 0 && groups.iter().all(|group| self.reaches(group, network))
-        });
-        // The first of those with most.
-        reached.rev().max_by_key(|(_, count)| *count).map(|(network, _)| network)
+    fn across(&self, groups: &[&str]) -> Option<&'a PlannedNetwork> {
+        let mut counts: HashMap<Subnet, usize> = HashMap::new();
+        for subnet in groups.iter().flat_map(|group| self.subnets_of(group)) {
+            *counts.entry(subnet).or_default() += 1;
+        }
+        let count = |network: &PlannedNetwork| counts.get(&network.subnet).copied();
+        let attached = self.networks.iter().filter_map(|network| Some((network, count(network)?)));
+        let mut attached: Vec<_> = attached.collect();
+        // The first of those with most: the order of the file stays.
+        attached.sort_by_key(|(_, count)| Reverse(*count));
+        let is_reached = |network| groups.iter().all(|group| self.reaches(group, network));
+        attached.into_iter().map(|(network, _)| network).find(|network| is_reached(network))
     }
 }
 
@@ -98,7 +134,7 @@ pub(super) struct Context<'a, 'f> {
     pub(super) file: &'f File,
     pub(super) nodes: &'a Nodes<'f>,
     pub(super) networks: &'a Networks<'f>,
-    pub(super) topology: Topology<'a>,
+    pub(super) topology: &'a Topology<'a>,
     /// The experiment's duration.
     pub(super) duration: Option<Span>,
     pub(super) base: &'a Path,
@@ -121,8 +157,7 @@ impl Context<'_, '_> {
         let all = groups.join(", ");
         if let Some(name) = requested {
             // Some of the groups may reach the named network by routers only (decision 95).
-            let mut all_networks = self.topology.networks.iter();
-            let network = all_networks.find(|network| network.name == name.value);
+            let network = self.topology.network(&name.value);
             if network.is_some_and(|at| groups.iter().all(|g| self.topology.reaches(g, at))) {
                 return Some(name.value.clone());
             }
@@ -216,7 +251,45 @@ impl Context<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use super::Topology;
     use crate::test_plan::plan;
+
+    #[test]
+    fn a_workload_is_on_the_network_of_most_groups_that_all_reach() {
+        let plan = plan(
+            "experiment: e
+nodes: {a: {}, b: {count: 2}, c: {}, d: {}, lone: {}, far: {}, r: {forward: true}, s: {bridge: true}}
+networks:
+  one: {attach: [a, r], subnet: 10.1.0.0/24}
+  two: {attach: [b-1, c, r], subnet: 10.2.0.0/24}
+  three: {attach: [b-2, r], subnet: 10.3.0.0/24}
+  island: {attach: [lone, far], subnet: 10.4.0.0/24}
+  left: {attach: [r, s], subnet: 10.5.0.0/24}
+  right: {attach: [d, s], subnet: 10.5.0.0/24}
+duration: 1 s
+",
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        let topology = Topology::of(&plan.nodes, &plan.networks);
+        for (groups, network) in [
+            (&["a", "c"][..], Some("one")),
+            (&["c", "a"], Some("one")),
+            (&["a", "c", "r"], Some("one")),
+            (&["a", "c", "r", "c"], Some("two")),
+            // Its nodes are on two networks.
+            (&["b", "c"], Some("two")),
+            (&["b"], None),
+            // Of a network and one that a bridge joins with it, the first.
+            (&["d", "r", "d"], Some("left")),
+            (&["lone", "a"], None),
+            (&["lone", "far"], Some("island")),
+            (&["unknown", "a"], None),
+            (&[], None),
+        ] {
+            let found = topology.across(groups).map(|network| network.name.as_str());
+            assert_eq!(found, network, "{groups:?}");
+        }
+    }
 
     #[test]
     fn ends_of_ipv6_behind_routers_of_ipv4_are_told_why() {

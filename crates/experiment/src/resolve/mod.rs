@@ -88,9 +88,9 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let (mut planned_networks, planned) =
         (networks.planned(), placement::planned(&nodes, &networks, base, sink));
     broker::resolve(file, &nodes, &mut planned_networks, &planned, sink);
-    let topology = Topology { networks: &planned_networks, nodes: &planned };
+    let topology = Topology::of(&planned, &planned_networks);
     let (workloads, durations) =
-        workloads::of(file, &nodes, &networks, topology, duration, base, sink);
+        workloads::of(file, &nodes, &networks, &topology, duration, base, sink);
     broker::check_workloads(file, &planned_networks, &workloads, sink);
     vlans::check_workloads(file, &planned, &workloads, sink);
     if let Some(name) = &file.experiment {

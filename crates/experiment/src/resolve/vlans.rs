@@ -9,6 +9,7 @@ use crate::resolve::members::Members;
 use crate::resolve::nodes::Nodes;
 use indexmap::IndexMap;
 use link::{PortVlans, VLANS};
+use std::collections::HashSet;
 
 /// The VLANs of a network's nodes, by group or node.
 pub(super) type OfNames<'f> = IndexMap<&'f str, PortVlans>;
@@ -41,6 +42,11 @@ pub(super) fn of<'f>(
                 if all.is_empty() && sink.is_clean() {
                     let problem = Problem::new(format!("`{on}` is a trunk without VLANs"));
                     sink.add(problem.at(place).label("write for example `[10, 20]`"));
+                }
+                let mut before = HashSet::new();
+                if let Some(again) = all.iter().find(|vlan| !before.insert(vlan.value)) {
+                    let text = format!("the trunk of `{on}` has the VLAN {} twice", again.value);
+                    sink.add(Problem::new(text).at(again.place).label("remove one of them"));
                 }
                 Some(PortVlans::Trunk(read))
             }
@@ -134,6 +140,7 @@ duration: 1 s
             ("{a: 0}", "0 is not the number of a VLAN"),
             ("{a: [1, 4095]}", "4095 is not the number of a VLAN"),
             ("{a: []}", "a trunk without VLANs"),
+            ("{a: [5, 5]}", "the trunk of `a` has the VLAN 5 twice"),
             ("{a: {}}", "expected a VLAN such as `10`"),
             ("{x: 10}", "unknown group `x`"),
             ("{a: 10}, dhcp: true", "VLAN 10 of `lan` does not reach its services"),

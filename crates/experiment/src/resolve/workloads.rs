@@ -70,7 +70,7 @@ pub(super) fn of<'f>(
     file: &'f File,
     nodes: &Nodes<'f>,
     networks: &Networks<'f>,
-    topology: Topology<'_>,
+    topology: &Topology<'_>,
     duration: Option<Span>,
     base: &Path,
     sink: &mut Sink,
