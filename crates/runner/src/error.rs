@@ -87,7 +87,10 @@ pub enum Error {
         failure: lab::Failure,
     },
     /// A program ended, or reported a failure, before the run began.
-    #[error("the program of {node} {how} before the run started{words}", words = indented(.words))]
+    #[error(
+        "the program of {node} {how} before the run started{words}{cause}",
+        words = indented(.words), cause = likely(*.cause)
+    )]
     Died {
         /// The node.
         node: String,
@@ -95,6 +98,8 @@ pub enum Error {
         how: String,
         /// Its last output.
         words: String,
+        /// The likely cause, if the output says it.
+        cause: Option<&'static str>,
     },
     /// Programs were not ready in time.
     #[error(
@@ -252,6 +257,10 @@ fn start_hint(failure: &lab::Failure) -> &'static str {
 }
 
 /// A program's output below the error, each line indented.
+fn likely(cause: Option<&str>) -> String {
+    cause.map_or(String::new(), |cause| format!("\n  likely cause: {cause}"))
+}
+
 fn indented(words: &str) -> String {
     words.lines().map(|line| format!("\n  | {line}")).collect()
 }

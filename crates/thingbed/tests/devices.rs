@@ -190,6 +190,31 @@ fn the_console_of_a_firmware_is_scripted_shared_and_logged() {
     lab.awaits("sensor-1", "running");
 }
 
+/// What failed before: the lab came up, and the machine ended a moment later.
+#[test]
+fn a_machine_that_cannot_run_is_an_error_of_up() {
+    let bed = Bed::new();
+    bed.write("damaged", "no kernel");
+    let file = |machine: &str| {
+        bed.write(
+            "lab.yaml",
+            &format!(
+                "experiment: ends\nnodes: {{gateway: {{}}, board: {{{machine}}}}}\nnetworks: {{field: {{attach: \
+                 [gateway, board], subnet: 10.76.0.0/24}}}}\nduration: 1 s\n"
+            ),
+        );
+    };
+    file("firmware: [sh, -c, 'sleep 0.7; echo no flash; exit 3']");
+    let words = ["the program of board ended with status 3", "| no flash"];
+    bed.thingbed(&["up", "lab.yaml", "--detach"]).expect(1, &words);
+    if has("qemu-system-x86_64") {
+        file("qemu: {kernel: damaged}");
+        let words =
+            ["board ended with status 1", "invalid kernel header", "likely cause: `kernel`"];
+        bed.thingbed(&["up", "lab.yaml", "--detach"]).expect(1, &words);
+    }
+}
+
 #[test]
 fn a_firmware_with_its_network_stack_has_the_tap() {
     if !has_pc() || !has("busybox") {

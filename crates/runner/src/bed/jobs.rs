@@ -10,7 +10,10 @@ use lab::{Exit, OutOfMemory, Usage};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use units::{Bytes, Instant};
+use units::{Bytes, Instant, Span};
+
+/// Time in which a machine ends that cannot run: QEMU reads its files and options first.
+const SETTLING: Span = Span::from_s(2);
 
 /// Role of a program in its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +91,8 @@ pub(crate) struct Job {
     pub not_started: Option<String>,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
+    /// Whether it is the console of a machine.
+    pub is_machine: bool,
     /// Whether its console has steps.
     pub has_steps: bool,
     /// Whether it was still running at the end, and was told to stop.
@@ -204,6 +209,7 @@ pub(crate) fn own_programs(
         let configured = configured.or_else(|| roots.program(planned)).map(<[String]>::to_vec);
         let files = Files::of(dir, &planned.name, None);
         let console = machine::console(plan, planned, workload, &files.spec)?;
+        let is_machine = console.is_some();
         // A machine's command line is inside its console's spec.
         let Some(argv) = console.or(configured) else { continue };
         let mut job = Job::of(node, &planned.name, None, Role::Node, argv, home, files);
@@ -216,6 +222,7 @@ pub(crate) fn own_programs(
         job.after = program.iter().flat_map(|program| &program.after).filter_map(place).collect();
         job.check = program.map(|program| program.check.clone()).unwrap_or_default();
         let check = &job.check;
+        job.is_machine = is_machine;
         job.has_steps = planned.machine.as_ref().is_some_and(|machine| !machine.steps.is_empty());
         job.may_end = program.is_none() || !check.exit.is_empty() || check.within.is_some();
         jobs.push(job);
@@ -272,6 +279,7 @@ impl Job {
             is_started: false,
             not_started: None,
             asked_to_end: false,
+            is_machine: false,
             has_steps: false,
             is_stopped: false,
             is_killed: false,
@@ -283,6 +291,28 @@ impl Job {
             ended: None,
             files,
         }
+    }
+
+    /// The last lines that it printed.
+    pub(crate) fn last_output(&self) -> String {
+        if !self.is_machine {
+            return self.files.last_output();
+        }
+        // The log of errors has only the state of its steps.
+        let printed = last_lines(&self.files.out, 5);
+        [printed, last_lines(&self.files.err, 1)].join("\n").trim().to_owned()
+    }
+
+    /// The likely cause of its end, as a further sentence of an error, if its last output says it.
+    pub(crate) fn likely_cause(&self) -> Option<&'static str> {
+        self.is_machine.then(|| machine::likely_cause(&self.last_output())).flatten()
+    }
+
+    /// Whether it can count as ready without a look from outside. A machine that cannot run ends soon
+    /// after it has started, and is ready at the end of that time.
+    pub(crate) fn has_settled(&self, now: Instant) -> bool {
+        let has_condition = !self.is_machine || self.ready.is_some() || self.asked_to_end;
+        has_condition || self.started.is_some_and(|started| now - started >= SETTLING)
     }
 
     /// Whether it is a program of a workload that speaks the control protocol.
@@ -379,6 +409,17 @@ mod tests {
         let mut job = Job::of(0, "a", None, Role::Node, argv, Path::new("/"), files);
         job.state = State::Ended { exit, usage: Usage::default(), starved: None };
         job
+    }
+
+    #[test]
+    fn the_last_output_of_a_machine_is_what_it_printed_and_the_state_of_its_steps() {
+        let (_dir, files) = files(b"one\nqemu: invalid kernel header\n", b"step 1\nstep 2\n");
+        let job = Job { files, ..ended(Exit::Status(1)) };
+        assert_eq!(job.last_output(), "step 1\nstep 2");
+        assert_eq!(job.likely_cause(), None);
+        let machine = Job { is_machine: true, ..job };
+        assert_eq!(machine.last_output(), "one\nqemu: invalid kernel header\nstep 2");
+        assert!(machine.likely_cause().unwrap().contains("no kernel for this `arch`"));
     }
 
     #[test]

@@ -410,3 +410,24 @@ fn progress_counts_down_to_the_limit_and_up_from_offset_0() {
     assert!(load.is_sorted_by_key(|p| p.elapsed));
     assert_eq!(load.last().unwrap().elapsed, Span::from_s(3));
 }
+
+/// What failed before: a machine that cannot run counted as ready at once, and `up` succeeded.
+#[test]
+fn a_machine_without_steps_is_ready_when_it_has_run_for_a_while() {
+    let machine = || Job { is_machine: true, ..job(0, Role::Node) };
+    let started = (second(100), News::Event(Event::Started { id: 0 }));
+    let lasts = FakeBed { coming: vec![started.clone()], ..bed() };
+    with(lasts, vec![machine()], |controller| {
+        controller.set_up(LIMIT).unwrap();
+        assert!(controller.bed.now >= second(102), "{:?}", controller.bed.now);
+    });
+    let end = (second(101), ended(0, Exit::Status(1)));
+    let ends = FakeBed { coming: vec![started, end], ..bed() };
+    with(ends, vec![machine()], |controller| {
+        let result = controller.set_up(LIMIT);
+        assert!(
+            matches!(&result, Err(Error::Died { how, .. }) if how == "ended with status 1"),
+            "{result:?}"
+        );
+    });
+}

@@ -36,7 +36,7 @@ impl<B: Environment> Controller<'_, B> {
         let log = self.output_of_other(id);
         if !self.has_begun() {
             let words = format!("{error}\n{log}");
-            return Err(Error::Died { node, how: "failed".to_owned(), words });
+            return Err(Error::Died { node, how: "failed".to_owned(), words, cause: None });
         }
         let log = log.lines().last().map(|line| format!("; {line}")).unwrap_or_default();
         let failed = format!("the program of {node} failed: {error}{log}");
@@ -110,13 +110,14 @@ impl<B: Environment> Controller<'_, B> {
         if accepted && (job.may_end || is_stopping) || job.is_killed {
             return Ok(());
         }
-        let (mut how, words) = (exit_text(exit, starved), job.files.last_output());
+        let (mut how, words) = (exit_text(exit, starved), job.last_output());
         if !job.check.exit.is_empty() {
             let statuses: Vec<_> = job.check.exit.iter().map(i32::to_string).collect();
             how.push_str(&format!(" instead of {}", statuses.join(" or ")));
         }
         if !self.has_begun() {
-            return Err(Error::Died { node: job.name.clone(), how, words });
+            let cause = job.likely_cause();
+            return Err(Error::Died { node: job.name.clone(), how, words, cause });
         }
         if !is_stopping || job.has_control() {
             let words: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -124,7 +125,9 @@ impl<B: Environment> Controller<'_, B> {
                 true => String::new(),
                 false => format!(": {}", words[words.len().saturating_sub(3)..].join(" | ")),
             };
-            let failed = format!("the program of {} {how}{words}", job.name);
+            let cause = job.likely_cause().map(|cause| format!("; likely cause: {cause}"));
+            let cause = cause.unwrap_or_default();
+            let failed = format!("the program of {} {how}{words}{cause}", job.name);
             self.failures.push(Failure::Program(failed));
         }
         Ok(())
@@ -150,7 +153,7 @@ impl<B: Environment> Controller<'_, B> {
                 (false, None) => return Err(Error::Lab(lab::Error::Gone { who: name })),
                 (false, Some(why)) => {
                     let (how, words) = (format!("was killed: {why}"), String::new());
-                    return Err(Error::Died { node: name, how, words });
+                    return Err(Error::Died { node: name, how, words, cause: None });
                 }
                 (true, None) => Failure::Bed(format!("node {name} was killed from outside")),
                 (true, Some(why)) => Failure::Program(format!("node {name} was killed: {why}")),

@@ -116,7 +116,8 @@ impl<'a, B: Environment> Controller<'a, B> {
                 let is_checked = matches!(job.role, Role::Node | Role::Service);
                 // One that a user has stopped before its start is waited for no longer.
                 let is_begun = job.is_started || job.asked_to_end;
-                if is_checked && is_begun && self.bed.is_ready(job) {
+                let has_settled = job.has_settled(self.bed.now());
+                if is_checked && is_begun && has_settled && self.bed.is_ready(job) {
                     job.state = State::Ready;
                 }
             }
@@ -262,7 +263,7 @@ impl<'a, B: Environment> Controller<'a, B> {
 
     /// The last output of a job and of the job that it relies on.
     fn output_of(&self, id: usize) -> String {
-        let words = [self.jobs[id].files.last_output(), self.output_of_other(id)];
+        let words = [self.jobs[id].last_output(), self.output_of_other(id)];
         words.join("\n").trim().to_owned()
     }
 
@@ -271,7 +272,7 @@ impl<'a, B: Environment> Controller<'a, B> {
         let other = self.jobs[id].relies_on;
         let jobs = self.jobs.iter().filter(|job| Some(job.node) == other);
         let lines = jobs.flat_map(|job| {
-            let words = job.files.last_output();
+            let words = job.last_output();
             let lines: Vec<_> =
                 words.lines().map(|line| format!("{} said: {line}", job.name)).collect();
             lines
