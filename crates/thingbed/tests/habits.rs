@@ -69,6 +69,22 @@ networks: {sea: {attach: island, subnet: 10.8.0.0/24}}
     assert!(rtt >= 30.0, "{pings}");
 }
 
+/// What failed before: nodes of networks that a bridge joins did not ping each other.
+#[test]
+fn all_nodes_behind_bridges_and_routers_ping_each_other() {
+    if !has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    let file = "experiment: NAME
+nodes: {left: {}, switch: {bridge: true}, right: {}, router: {forward: true}, far: {}}
+edges: [[left, switch], [switch, right], [switch, router], [router, far]]
+";
+    let lab = Live::up(&bed, "bridged", file);
+    // Each of five from each of four others, the router at one address from all but `far`.
+    lab.ask(&["pingall"]).expect(0, &["20 of 20 pairs answered"]);
+}
+
 #[test]
 fn names_of_running_nodes_are_completed() {
     let bed = Bed::new();

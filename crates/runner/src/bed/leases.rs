@@ -2,8 +2,10 @@
 
 use crate::bed::advertisements::{Sender, ipv6_range, sender};
 use experiment::{POOL_LIMIT, Plan, PlannedLink, PlannedNetwork, PlannedNode, PlannedServices};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 
 /// Tag of the network's router, if it asks for its address, too.
 const ROUTER: &str = "router";
@@ -63,20 +65,48 @@ pub(super) fn lease_lines(
             let _ = writeln!(text, "dhcp-option=option6:dns-server,[{own}]");
         }
     }
-    let nodes = plan.nodes.iter().filter(|node| node.services.is_none());
-    let joined = plan.joined(network);
-    let links = nodes.flat_map(|node| node.links_with_addresses().map(move |link| (node, link)));
-    for (node, link) in links.filter(|(_, link)| joined.contains(link.network.as_str())) {
-        let addresses = link.addresses().map(|address| match address {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => format!("[{address}]"),
-        });
-        let addresses = addresses.collect::<Vec<_>>().join(",");
+    let (nodes, joined) = (plan.nodes.iter(), plan.joined(network));
+    let nodes = nodes.filter(|node| node.services.is_none());
+    for (node, link) in nodes.flat_map(|node| links_on(&joined, node)) {
         let is_router = router.filter(asks).is_some_and(|(router, _)| router.name == node.name);
         let tag = if is_router { format!("set:{ROUTER},") } else { String::new() };
-        let _ = writeln!(text, "dhcp-host={},{tag}{addresses},infinite", link.mac);
+        let _ = writeln!(text, "dhcp-host={}", host(link, &tag));
     }
     text
+}
+
+/// The leases of the nodes from index `planned` on, which were added to a live lab, for `server`: lines of
+/// its file of further hosts. A clone of a machine asks for its address.
+pub(super) fn lines_of_clones(plan: &Plan, planned: usize, server: &PlannedNode) -> String {
+    let network = server.links.first().and_then(|link| plan.network(&link.network));
+    let Some(joined) = network.map(|network| plan.joined(network)) else { return String::new() };
+    let links = plan.nodes.iter().skip(planned).flat_map(|node| links_on(&joined, node));
+    links.map(|(_, link)| host(link, "") + "\n").collect()
+}
+
+/// The file of further hosts of the server `name`, which it reads again on SIGHUP.
+pub(super) fn file_of_clones(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.clones"))
+}
+
+/// The links of a node on networks of these names.
+fn links_on<'p>(
+    networks: &HashSet<&str>,
+    node: &'p PlannedNode,
+) -> impl Iterator<Item = (&'p PlannedNode, &'p PlannedLink)> {
+    let links = node.links_with_addresses();
+    let links = links.filter(|link| networks.contains(link.network.as_str()));
+    links.map(move |link| (node, link))
+}
+
+/// The permanent lease of a link.
+fn host(link: &PlannedLink, tag: &str) -> String {
+    let addresses = link.addresses().map(|address| match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
+    let addresses = addresses.collect::<Vec<_>>().join(",");
+    format!("{},{tag}{addresses},infinite", link.mac)
 }
 
 /// The leases of IPv4: those of the pool, or those of nodes only if no address is free.

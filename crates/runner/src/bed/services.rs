@@ -3,7 +3,7 @@
 
 use crate::bed::advertisements;
 use crate::bed::jobs::{Files, Job, Role};
-use crate::bed::leases::lease_lines;
+use crate::bed::leases::{file_of_clones, lease_lines};
 use crate::bed::uplink::NAME_SERVER;
 use crate::error::Error;
 use experiment::{Plan, PlannedLink, PlannedNode, PlannedServices, Ready};
@@ -108,7 +108,12 @@ fn server(
         true => format!("{}.dns", planned.name),
         false => planned.name.clone(),
     };
-    let text = configuration(plan, planned, own, services);
+    let mut text = configuration(plan, planned, own, services);
+    if own.dhcp {
+        let clones = file_of_clones(dir, &name);
+        fs::write(&clones, "").map_err(Error::write(&clones))?;
+        let _ = writeln!(text, "dhcp-hostsfile={}", clones.display());
+    }
     let mut job = dnsmasq(node, planned, &name, &text, dir)?;
     let has_ipv4 = planned.links.iter().any(|link| link.ipv4().is_some());
     job.ready = Some(Ready::Udp(match (own.dns, has_ipv4) {

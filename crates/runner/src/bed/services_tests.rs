@@ -128,6 +128,36 @@ fn a_router_is_no_gateway_of_itself() {
     assert!(text.contains("dhcp-option=3,10.0.0.2\n") && !text.contains("router"), "{text}");
 }
 
+/// What failed before: the clone of a machine, which asks for its address, got another than the planned one.
+#[test]
+fn clones_have_leases_too() {
+    let mut plan = plan(
+        "experiment: e
+nodes: {a: {}, phone: {address: dhcp}}
+networks:
+  lan: {attach: [a, phone], subnet: [10.0.0.0/24, 'fd00:1::/64'], dhcp: true}
+  other: {attach: a, subnet: 10.1.0.0/24, dhcp: true}
+duration: 1 s
+",
+    );
+    let planned = plan.nodes.len();
+    let dir = tempfile::tempdir().unwrap();
+    programs(&plan, Path::new("thingbed-workload"), dir.path()).unwrap();
+    let file = super::file_of_clones(dir.path(), "lan-services");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "");
+    let text = fs::read_to_string(dir.path().join("lan-services.conf")).unwrap();
+    assert!(text.contains(&format!("dhcp-hostsfile={}\n", file.display())), "{text}");
+    let clones = plan.clones(1, 1, planned).unwrap();
+    plan.nodes.extend(clones);
+    let lines = |server: &str| {
+        crate::bed::leases::lines_of_clones(&plan, planned, plan.node(server).unwrap())
+    };
+    let link = &plan.nodes[planned].links[0];
+    let expected = format!("{},10.0.0.3,[fd00:1::3],infinite\n", link.mac);
+    assert_eq!(lines("lan-services"), expected);
+    assert_eq!(lines("other-services"), "");
+}
+
 /// A router with a `root` sends its own advertisements; the others of the network do so all the same.
 #[test]
 fn all_routers_that_can_advertise_do() {

@@ -63,19 +63,30 @@ pub fn pingall(arguments: &Pingall) -> Result<Status, String> {
     Ok(if done.iter().any(is_lost) { Status::Unexpected } else { Status::Fine })
 }
 
-/// All pairs of nodes: each address on a network that both are on, or, for nodes that routers connect,
-/// one of a family that both have. Machines with their own network stack have no `ping` to start from
-/// outside.
+/// All pairs of nodes: each address on a network that both are on, or that bridges join with it, or, for
+/// nodes that routers connect, one of a family that both have. Machines with their own network stack have
+/// no `ping` to start from outside.
 fn pairs(nodes: &[NodeShown], all: &[NodeShown]) -> VecDeque<Pings> {
-    let parts = parts(all);
+    let networks = all.iter().flat_map(|node| &node.interfaces).map(|(_, network, _)| network);
+    let each = networks.enumerate().map(|(number, network)| (network.clone(), number)).collect();
+    let joined = connect(each, all.iter().flat_map(bridged));
+    let routers = all.iter().filter(|node| node.forwards);
+    let routed = routers.map(|router| router.interfaces.iter().map(|(_, own, _)| own).collect());
+    let parts = connect(joined.clone(), routed);
     let mut pairs = VecDeque::new();
     for from in nodes.iter().filter(|from| !from.has_own_stack) {
         for to in nodes.iter().filter(|to| to.name != from.name) {
-            let is_shared =
-                |network: &String| from.interfaces.iter().any(|(_, own, _)| own == network);
+            let is_in = |parts: &Parts, network: &String| {
+                from.interfaces.iter().any(|(_, own, _)| parts.get(own) == parts.get(network))
+            };
             let usable = to.interfaces.iter().filter(|(.., address)| !address.is_unspecified());
-            let mut direct = usable.clone().filter(|(_, network, _)| is_shared(network)).peekable();
-            let is_near = direct.peek().is_some();
+            let mut near: Vec<(&String, IpAddr)> = Vec::new();
+            for (_, network, address) in usable.clone().filter(|(_, on, _)| is_in(&joined, on)) {
+                // All ports of a bridge have one address.
+                if near.iter().all(|(_, before)| before != address) {
+                    near.push((network, *address));
+                }
+            }
             let routed = usable.clone().find(|(_, network, address)| {
                 from.interfaces.iter().any(|(_, own, own_address)| {
                     // Routers forward within a family only.
@@ -84,12 +95,13 @@ fn pairs(nodes: &[NodeShown], all: &[NodeShown]) -> VecDeque<Pings> {
                 })
             });
             // A direct network is what the user means; the way over routers would test other links.
-            let routed = routed.filter(|_| !is_near);
-            pairs.extend(direct.chain(routed).map(|(_, network, address)| Pings {
+            let routed = routed.filter(|_| near.is_empty());
+            let routed = routed.map(|(_, network, address)| (network, *address));
+            pairs.extend(near.into_iter().chain(routed).map(|(network, address)| Pings {
                 from: from.name.clone(),
                 to: to.name.clone(),
                 network: network.clone(),
-                address: *address,
+                address,
                 lost_pct: None,
                 rtt_ms: None,
                 error: None,
@@ -99,15 +111,24 @@ fn pairs(nodes: &[NodeShown], all: &[NodeShown]) -> VecDeque<Pings> {
     pairs
 }
 
-/// The part of the lab that each network belongs to: those that routers connect have the same number.
-fn parts(nodes: &[NodeShown]) -> HashMap<String, usize> {
-    let networks = nodes.iter().flat_map(|node| &node.interfaces).map(|(_, network, _)| network);
-    let mut parts: HashMap<String, usize> =
-        networks.enumerate().map(|(number, network)| (network.clone(), number)).collect();
-    for router in nodes.iter().filter(|node| node.forwards) {
-        // A router joins its networks. Routers in a row are joined one after the other, because
-        // each step renames all networks of a part.
-        let own: Vec<usize> = router.interfaces.iter().map(|(_, own, _)| parts[own]).collect();
+/// The part of the lab that each network belongs to.
+type Parts = HashMap<String, usize>;
+
+/// The networks that a node joins by a bridge: its ports have one address.
+fn bridged(node: &NodeShown) -> Vec<Vec<&String>> {
+    let with = |address: &IpAddr| {
+        let same = node.interfaces.iter().filter(move |(.., own)| own == address);
+        same.map(|(_, network, _)| network).collect::<Vec<_>>()
+    };
+    let ports = node.interfaces.iter().map(|(.., address)| with(address));
+    ports.filter(|networks| networks.len() > 1).collect()
+}
+
+/// The parts when each of these sets of networks is connected.
+fn connect<'a>(mut parts: Parts, sets: impl Iterator<Item = Vec<&'a String>>) -> Parts {
+    for networks in sets {
+        // One after the other, because each step renames all networks of a part.
+        let own: Vec<usize> = networks.into_iter().map(|network| parts[network]).collect();
         let Some(first) = own.first() else { continue };
         for part in parts.values_mut().filter(|part| own.contains(part)) {
             *part = *first;

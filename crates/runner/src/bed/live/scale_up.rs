@@ -5,9 +5,11 @@ use super::names::publish_names;
 use crate::bed::Bed;
 use crate::bed::host_cpu;
 use crate::bed::jobs::{Job, State, own_programs};
+use crate::bed::leases;
 use crate::bed::neighbours::{self, Neighbours};
 use crate::bed::nodes::Nodes;
 use crate::bed::topology::{BRIDGE, Topology};
+use crate::error::Error;
 use engine::{Endpoint, Place};
 use experiment::{PlannedLink, PlannedNode};
 use measure::Accounting;
@@ -61,6 +63,8 @@ impl Bed<'_> {
         inventory.plan.nodes.append(&mut plan.nodes.clone());
         self.attach(inventory, &topology, first, ends)?;
         self.add_neighbours(inventory, &of_others)?;
+        self.lease(inventory)?;
+        // The servers of names and leases read their files again, too.
         publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
         let design = &self.design;
         let added = own_programs(
@@ -103,6 +107,18 @@ impl Bed<'_> {
             for link in links.filter(switch) {
                 (link.up, link.down) = (up.clone(), down.clone());
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the leases of all clones for the servers of their networks.
+    fn lease(&self, inventory: &Inventory) -> Result<(), String> {
+        let (plan, planned) = (&inventory.plan, self.design.topology.members.len());
+        let serves = |node: &&PlannedNode| node.services.is_some_and(|own| own.dhcp);
+        for server in plan.nodes.iter().filter(serves) {
+            let file = leases::file_of_clones(&self.design.programs, &server.name);
+            std::fs::write(&file, leases::lines_of_clones(plan, planned, server))
+                .map_err(|error| Error::write(&file)(error).to_string())?;
         }
         Ok(())
     }
