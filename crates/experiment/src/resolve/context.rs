@@ -19,13 +19,25 @@ use units::Span;
 /// file thousands of networks.
 #[derive(Debug)]
 pub(super) struct Topology<'a> {
-    nodes: &'a [PlannedNode],
+    pub(super) nodes: &'a [PlannedNode],
     networks: &'a [PlannedNetwork],
     by_name: HashMap<&'a str, &'a PlannedNetwork>,
     /// One node of each group for each set of networks that its nodes are on.
     kinds: HashMap<&'a str, Vec<&'a PlannedNode>>,
     /// Nodes that forward packets, by their addresses.
     routers: HashMap<IpAddr, &'a PlannedNode>,
+}
+
+/// A node, and its link to a network.
+pub(super) type End<'a> = (&'a PlannedNode, &'a PlannedLink);
+
+/// The path of a node's packets to a network.
+#[derive(Debug)]
+pub(super) struct Route<'a> {
+    /// A node and the next router, which share a network.
+    pub(super) hops: Vec<[End<'a>; 2]>,
+    /// The node at the network: the first one, or the last router. `None` if they do not get there.
+    pub(super) arrival: Option<End<'a>>,
 }
 
 impl<'a> Topology<'a> {
@@ -54,7 +66,8 @@ impl<'a> Topology<'a> {
         Self { nodes, networks, by_name, kinds, routers }
     }
 
-    fn network(&self, name: &str) -> Option<&'a PlannedNetwork> {
+    /// A network by its name.
+    pub(super) fn network(&self, name: &str) -> Option<&'a PlannedNetwork> {
         self.by_name.get(name).copied()
     }
 
@@ -80,16 +93,31 @@ impl<'a> Topology<'a> {
         !nodes.is_empty() && nodes.iter().all(|node| self.reaches_from(node, network))
     }
 
-    fn reaches_from(&self, node: &PlannedNode, network: &PlannedNetwork) -> bool {
+    fn reaches_from(&self, node: &'a PlannedNode, network: &PlannedNetwork) -> bool {
+        self.path(node, network).arrival.is_some()
+    }
+
+    /// The path of a node's packets to a network.
+    pub(super) fn path(&self, node: &'a PlannedNode, network: &PlannedNetwork) -> Route<'a> {
         let find = |name: &str| self.network(name);
-        let mut next = Some(node);
+        let mut path = Route { hops: Vec::new(), arrival: None };
+        let mut next = node;
         // As many hops as there are networks; more are a loop.
         for _ in 0..=self.networks.len() {
-            let Some(way) = next.and_then(|node| way(node, network, find)) else { break };
-            let Some(via) = way.via else { return true };
-            next = self.routers.get(&via).copied();
+            let Some(way) = way(next, network, find) else { break };
+            let Some(via) = way.via else {
+                path.arrival = Some((next, way.link));
+                break;
+            };
+            let Some(router) = self.routers.get(&via).copied() else { break };
+            let mut links = router.links.iter();
+            let Some(link) = links.find(|link| link.addresses().any(|own| own == via)) else {
+                break;
+            };
+            path.hops.push([(next, way.link), (router, link)]);
+            next = router;
         }
-        false
+        path
     }
 
     /// A network of one of `groups` whose first subnet is of IPv6, if there are routers.

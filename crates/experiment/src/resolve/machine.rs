@@ -344,6 +344,7 @@ fn check_qemu(qemu: &Qemu, base: &Path, sink: &mut Sink) {
             Some(near) => {
                 format!("did you mean `{}`?", Path::new(&at.value).with_file_name(near).display())
             }
+            None if full.exists() => "use a regular file that you may read".to_owned(),
             None => "paths are relative to the experiment file".to_owned(),
         }));
     }

@@ -385,6 +385,11 @@ const MACHINES: &[Case] = &[
         "add the program that prints them",
     ],
     [
+        "nodes: {a: {firmware: [x], console: {send: «'{eth0.adress}'»}}, b: {}}",
+        "`{eth0.adress}` is no placeholder",
+        "did you mean `{eth0.address}`?",
+    ],
+    [
         "nodes: {a: {firmware: [x], console: [{keys: x, every: «0 s»}, {wait: y}]}, b: {}}",
         "`every`",
         "a time above 0 is needed, such as `0.5 s`",
