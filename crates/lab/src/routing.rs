@@ -17,6 +17,10 @@ const LOCAL: u16 = 2;
 const NEIGHBOUR: u16 = 1;
 const LINK_ADDRESS: u16 = 2;
 
+/// Metric of the default routes of advertisements at the first interface: below that of other routes, which
+/// is 1024.
+const METRIC: u32 = 512;
+
 /// Connection to the kernel's network configuration of this network namespace.
 pub(crate) struct Routing(Socket);
 
@@ -151,11 +155,15 @@ pub(crate) fn accept_advertisements(name: &str, own: Option<Ipv6Addr>) -> Result
     ] {
         set(&format!("{folder}/{key}"), value)?;
     }
-    // Linux has the first since 4.8 and the second since 5.12. The default metric is 1024.
-    for (key, value) in [("router_solicitation_max_interval", "1"), ("ra_defrtr_metric", "512")] {
+    // A node's interfaces have successive numbers. Of several default routes that of the first one is
+    // used, as planned.
+    let first = index("eth0").unwrap_or_default();
+    let metric = METRIC + index(name)?.saturating_sub(first).min(METRIC - 1);
+    // Linux has the first since 4.8 and the second since 5.12.
+    for (key, value) in [("router_solicitation_max_interval", 1), ("ra_defrtr_metric", metric)] {
         let path = format!("{folder}/{key}");
         if std::path::Path::new(&path).exists() {
-            set(&path, value)?;
+            set(&path, &value.to_string())?;
         }
     }
     let Some(own) = own else { return Ok(()) };

@@ -21,8 +21,12 @@ const SCRIPT: &str = "#!/bin/sh
 case $1 in bound|renew) ;; *) exit 0 ;; esac
 busybox ip -4 addr flush dev $interface
 busybox ip addr add $ip/$mask broadcast + dev $interface || exit 1
-for gateway in $router; do busybox ip route replace default via $gateway; break; done
+for gateway in $router; do
+  busybox ip route replace default via $gateway ${METRIC:+metric $METRIC}; break
+done
 ";
+/// The script's variable with the metric of the default route; without it, the route replaces others.
+const METRIC: &str = "METRIC";
 
 /// The programs of `plan`, with their files in `dir`; `workload` implements the DHCPv6 client.
 pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<Job>, Error> {
@@ -51,14 +55,19 @@ pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<J
             jobs.push(job);
         }
         // A machine has its own client.
-        let links = planned.links.iter().filter(|_| planned.tap(0).is_none());
-        for link in links.filter(|link| link.by_dhcp || link.by_slaac) {
+        let links = planned.links.iter().enumerate().filter(|_| planned.tap(0).is_none());
+        for (number, link) in links.filter(|(_, link)| link.by_dhcp || link.by_slaac) {
             let client = |version: &str, argv| {
                 let name = format!("{}.dhcp{version}-{}", planned.name, link.interface);
                 Job::new(node, planned, Role::Client, argv, dir, Files::named(dir, &name))
             };
             if link.by_dhcp && link.ipv4().is_some() {
-                jobs.push(client("", ipv4_client(link, dir)?));
+                let mut job = client("", ipv4_client(link, dir)?);
+                // Clients of several networks run at the same time: the planned route must win.
+                if !leads_out(plan, planned, link) {
+                    job.env.push((METRIC.to_owned(), number.max(1).to_string()));
+                }
+                jobs.push(job);
             }
             if link.address_of(true).is_some() {
                 let mut job = client("v6", Vec::new());
@@ -68,6 +77,13 @@ pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<J
         }
     }
     Ok(jobs)
+}
+
+/// Whether the default route of IPv4 that the plan expects the node to learn leads over a link.
+fn leads_out(plan: &Plan, node: &PlannedNode, link: &PlannedLink) -> bool {
+    let gateway = node.learned_gateways.iter().find(|gateway| gateway.is_ipv4());
+    let subnet = plan.network(&link.network).and_then(|network| network.ipv4());
+    gateway.zip(subnet).is_none_or(|(gateway, subnet)| subnet.contains(*gateway))
 }
 
 /// The command line of the DHCP client of IPv4.

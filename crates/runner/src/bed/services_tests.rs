@@ -128,6 +128,30 @@ fn a_router_is_no_gateway_of_itself() {
     assert!(text.contains("dhcp-option=3,10.0.0.2\n") && !text.contains("router"), "{text}");
 }
 
+/// What failed before: of two clients of DHCP, the last one set the default route.
+#[test]
+fn the_default_route_is_that_of_the_first_network_with_a_router() {
+    let plan = plan(
+        "experiment: e
+nodes: {r: {forward: true}, s: {forward: true}, far: {}, m: {address: dhcp}}
+networks:
+  none: {attach: m, subnet: 10.0.0.0/24, dhcp: true}
+  one: {attach: [r, m], subnet: 10.1.0.0/24, dhcp: true}
+  two: {attach: [s, m], subnet: 10.2.0.0/24, dhcp: true}
+  out: {attach: [r, s, far], subnet: 10.3.0.0/24}
+duration: 1 s
+",
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = programs(&plan, Path::new("thingbed-workload"), dir.path()).unwrap();
+    let clients = jobs.iter().filter(|job| job.role == Role::Client);
+    let metrics = clients.map(|job| {
+        let metric = job.env.iter().find(|(name, _)| name == super::METRIC);
+        metric.map(|(_, value)| value.as_str())
+    });
+    assert_eq!(metrics.collect::<Vec<_>>(), [Some("1"), None, Some("2")]);
+}
+
 /// What failed before: the clone of a machine, which asks for its address, got another than the planned one.
 #[test]
 fn clones_have_leases_too() {
