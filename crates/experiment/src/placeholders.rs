@@ -1,6 +1,7 @@
 //! The values of placeholders in what machines are given.
 
 use crate::plan::{Plan, PlannedNode};
+use crate::program::Ready;
 use record::spec::{ConsoleSpec, ConsoleStep};
 use std::net::IpAddr;
 
@@ -19,6 +20,14 @@ impl Plan {
         Some(ConsoleSpec {
             argv: machine.argv.iter().map(filled).collect(),
             steps: steps.collect(),
+        })
+    }
+
+    /// When the program of a node is ready.
+    pub fn ready_of(&self, node: &PlannedNode) -> Option<Ready> {
+        Some(match node.program.as_ref()?.ready.clone()? {
+            Ready::Console(text) => Ready::Console(fill(&text, node, self)),
+            other => other,
         })
     }
 }
@@ -130,6 +139,7 @@ nodes:
     firmware: [fw, --ip, '{address}/{prefix}', '{netmask}', '{mac}', '{hub.address}', '{a: 1}', '{nobody.mac}', '{']
     tap: tap0
     console: {send: 'I am {node}, {number}'}
+    ready: {console: 'up at {address}'}
 networks:
   n: {attach: [hub, board], subnet: 10.1.0.0/16}
 ",
@@ -149,6 +159,7 @@ networks:
         ];
         assert_eq!(spec.argv, expected);
         assert_eq!(spec.steps[0].send.as_deref(), Some("I am board-2, 2"));
+        assert_eq!(plan.ready_of(board), Some(crate::Ready::Console("up at 10.1.0.3".into())));
     }
 
     #[test]

@@ -46,7 +46,8 @@ fn texts(group: &Group) -> Vec<&At<String>> {
         qemu.flat_map(|own| own.append.iter().chain(own.args.iter().flat_map(|args| &args.value)));
     let steps = group.console.iter().flat_map(|console| &console.value.0);
     let steps = steps.flat_map(|step: &ConsoleStep| [&step.wait, &step.send, &step.keys]);
-    firmware.chain(qemu).chain(steps.flatten()).collect()
+    let ready = group.ready.iter().filter_map(|ready| ready.value.console.as_ref());
+    firmware.chain(qemu).chain(steps.flatten()).chain(ready).collect()
 }
 
 /// The problem of braces without a value for `node`, if they resemble a placeholder.

@@ -216,7 +216,7 @@ pub(crate) fn own_programs(
         let own = program.into_iter().flat_map(|program| &program.env);
         job.env = variables(plan, &planned.name, own, dir);
         job.output_limit = planned.limits.output;
-        job.ready = program.and_then(|program| program.ready.clone());
+        job.ready = plan.ready_of(planned);
         // A clone's are not among these: they are ready already.
         let place = |name: &String| nodes.iter().position(|node| node.name == *name);
         job.after = program.iter().flat_map(|program| &program.after).filter_map(place).collect();
