@@ -280,6 +280,7 @@ impl Context<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::Topology;
+    use crate::plan::{PlannedLink, PlannedNetwork};
     use crate::test_plan::plan;
 
     #[test]
@@ -317,6 +318,41 @@ duration: 1 s
             let found = topology.across(groups).map(|network| network.name.as_str());
             assert_eq!(found, network, "{groups:?}");
         }
+    }
+
+    /// What failed before: the time was that of the cube of the number of networks, here some minutes.
+    #[test]
+    fn thousands_of_networks_are_no_matter() {
+        let mut plan = plan(
+            "experiment: e
+nodes: {r: {forward: true}, a: {}, b: {}}
+networks:
+  x: {attach: [r, a], subnet: 10.0.0.0/24}
+  y: {attach: [r, b], subnet: 10.0.1.0/24}
+duration: 1 s
+",
+        )
+        .unwrap();
+        for number in 2..4_000_u32 {
+            let base = format!("10.{}.{}", number / 256, number % 256);
+            let network = PlannedNetwork {
+                name: format!("n{number}"),
+                subnet: format!("{base}.0/24").parse().unwrap(),
+                ..plan.networks[0].clone()
+            };
+            let link = PlannedLink {
+                network: network.name.clone(),
+                address: format!("{base}.1").parse().unwrap(),
+                ..plan.nodes[0].links[0].clone()
+            };
+            plan.networks.push(network);
+            plan.nodes[0].links.push(link);
+        }
+        plan.nodes[1].routes.clear();
+        plan.nodes[2].routes.clear();
+        let topology = Topology::of(&plan.nodes, &plan.networks);
+        assert!(topology.across(&["a", "b", "r"]).is_none());
+        assert_eq!(topology.across(&["a", "r"]).unwrap().name, "x");
     }
 
     #[test]
