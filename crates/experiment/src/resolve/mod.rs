@@ -44,6 +44,7 @@ mod stacks;
 mod subnets;
 mod timetable;
 mod vlan_networks;
+mod vlan_workloads;
 mod vlans;
 mod workloads;
 
@@ -92,7 +93,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let (workloads, durations) =
         workloads::of(file, &nodes, &networks, &topology, duration, base, sink);
     broker::check_workloads(file, &planned_networks, &workloads, sink);
-    vlans::check_workloads(file, &topology, &workloads, sink);
+    vlan_workloads::check(file, &topology, &workloads, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }
