@@ -82,6 +82,12 @@ fn request(what: &Link) -> Result<(&Lab, Request), String> {
         }
         Link::Set { selector, set, over } => {
             let (links, set) = (links(selector), pairs(set)?);
+            if let Some((key, value)) = set.iter().find(|(key, _)| OPTIONS.contains(&key.as_str()))
+            {
+                return Err(format!(
+                    "`{key}` is an option and no key of an impairment: write `--{key} {value}`"
+                ));
+            }
             (&selector.lab, Request::Set { links, set, over: *over })
         }
         Link::Down { selector } => {
@@ -92,6 +98,9 @@ fn request(what: &Link) -> Result<(&Lab, Request), String> {
         }
     })
 }
+
+/// Options of `link set` that may be taken for keys.
+const OPTIONS: [&str; 3] = ["over", "way", "network"];
 
 fn links(selector: &LinkSelector) -> Links {
     let way = selector
