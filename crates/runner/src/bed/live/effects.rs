@@ -3,7 +3,7 @@
 use super::Reply;
 use crate::bed::jobs::{Job, Role};
 use experiment::PlannedFaultKind as Kind;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::mpsc::Sender;
 use units::{Instant, Span};
 
@@ -26,7 +26,7 @@ pub(crate) struct Effect {
     what: Kind,
     nodes: HashSet<usize>,
     /// The programs that have to end.
-    ending: Vec<usize>,
+    ending: BTreeSet<usize>,
     until: Instant,
 }
 

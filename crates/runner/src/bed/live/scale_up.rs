@@ -62,7 +62,8 @@ impl Bed<'_> {
         // The lab has them now, so the plan must number them alike, even if a later step fails.
         inventory.plan.nodes.append(&mut plan.nodes.clone());
         self.attach(inventory, &topology, first, ends)?;
-        self.add_neighbours(inventory, &of_others)?;
+        // Without them, others resolve the addresses of the new nodes: their programs start all the same.
+        let are_known = self.add_neighbours(inventory, &of_others);
         self.lease(inventory)?;
         // The servers of names and leases read their files again, too.
         publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
@@ -84,7 +85,7 @@ impl Bed<'_> {
             job.is_started = true;
             jobs.push(job);
         }
-        Ok(names)
+        are_known.map(|()| names)
     }
 
     /// Applies the original's current link settings to the clones' links.
