@@ -195,11 +195,12 @@ fn the_console_of_a_firmware_is_scripted_shared_and_logged() {
 fn a_machine_that_cannot_run_is_an_error_of_up() {
     let bed = Bed::new();
     bed.write("damaged", "no kernel");
+    let name = format!("ends-{}", std::process::id());
     let file = |machine: &str| {
         bed.write(
             "lab.yaml",
             &format!(
-                "experiment: ends\nnodes: {{gateway: {{}}, board: {{{machine}}}}}\nnetworks: {{field: {{attach: \
+                "experiment: {name}\nnodes: {{gateway: {{}}, board: {{{machine}}}}}\nnetworks: {{field: {{attach: \
                  [gateway, board], subnet: 10.76.0.0/24}}}}\nduration: 1 s\n"
             ),
         );
@@ -210,7 +211,7 @@ fn a_machine_that_cannot_run_is_an_error_of_up() {
         let failed = tries.find(|output| {
             let has_failed = output.status != 0;
             if !has_failed {
-                bed.thingbed(&["down", "--lab", "ends"]).expect(0, &[]);
+                bed.thingbed(&["down", "--lab", &name]).expect(0, &[]);
             }
             has_failed
         });
