@@ -16,10 +16,6 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 /// Period of [`Side::tick`].
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a message that no model can carry is sent again, once a second: a session that changes its
-/// model just now may refuse one that the next model can carry.
-const REFUSALS: u32 = 5;
-
 /// What both gateways have.
 struct Driver {
     server: Server,
@@ -196,14 +192,7 @@ async fn store(hub: &mut Hub, storage: Option<Storage>) -> io::Result<Option<Sto
 }
 
 async fn send_down(session: Session, frame: Frame) -> Ended {
-    let mut sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
-    for _ in 0..REFUSALS {
-        if !matches!(sent, Err(SessionError::Refused(..))) {
-            break;
-        }
-        sleep(SECOND).await;
-        sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
-    }
+    let sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
     match sent {
         Ok(collected) if collected.lacking.is_empty() => Ended::Delivered(Vec::new()),
         Ok(collected) => Ended::Lacking(collected.lacking),

@@ -95,19 +95,24 @@ impl Hub {
             Some(topic) => (Some(to.to_vec()), Some(topic.to_owned())),
             None => (self.chosen(to), None),
         };
-        let (bytes, due, timed) = (bytes.to_vec(), None, false);
-        let outgoing =
-            Outgoing { bytes, to: to.len(), chosen, topic, sent_at: now, due, until, timed };
+        let outgoing = Outgoing {
+            bytes: bytes.to_vec(),
+            to: to.len(),
+            chosen,
+            topic,
+            sent_at: now,
+            due: None,
+            until,
+            timed: false,
+            is_refused: false,
+            refusals: 0,
+        };
         // Before `perform`, which takes the bytes from there.
         self.messages.insert(number, outgoing);
         self.drop_oldest();
         let actions = self.switch.send_to(number, to);
-        // During a change, members have different models. What one of them has taken must not be
-        // reported as rejected: the members of the other lack it.
-        let (is_sent, performed) = self.perform_all(actions, now);
-        if let Err(error) = performed
-            && !self.change_after_rejection(&error, now)
-            && !is_sent
+        if let Err(error) = self.perform(actions, now)
+            && !self.waits_for_another_model(number, now)
         {
             self.switch.forget(number);
             self.messages.remove(&number);
@@ -159,22 +164,15 @@ impl Hub {
         (next, own)
     }
 
+    /// Performs all actions; returns the first error.
     pub(super) fn perform(
         &mut self,
         actions: Vec<Action>,
         now: Instant,
     ) -> Result<(), SessionError> {
-        self.perform_all(actions, now).1
-    }
-
-    /// Performs all actions; returns whether a model has taken a message, and the first error.
-    fn perform_all(
-        &mut self,
-        actions: Vec<Action>,
-        now: Instant,
-    ) -> (bool, Result<(), SessionError>) {
         let due = now + self.timeout();
-        let (mut is_sent, mut performed) = (false, Ok(()));
+        let (_, newest) = self.switch.current();
+        let mut performed = Ok(());
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
@@ -188,7 +186,6 @@ impl Hub {
                 }
                 Action::Send { message, model, epoch, members } => {
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
-                    outgoing.due = Some(due);
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
                     // A few bytes more, so only where others can get the envelope as well. Not by `members`: a
                     // model may join several of these actions in one transmission.
@@ -212,12 +209,17 @@ impl Hub {
                         until: outgoing.until,
                     };
                     let sent = stage.carrier.send(load, &members, now);
-                    is_sent |= sent.is_ok();
+                    match sent.is_ok() {
+                        true => outgoing.due = Some(due),
+                        // What another model has refused goes by the newest later anyway.
+                        false if epoch == newest => outgoing.refuse(),
+                        false => {}
+                    }
                     performed =
                         performed.and(sent.map_err(|why| SessionError::Refused(model, why)));
                 }
             }
         }
-        (is_sent, performed)
+        performed
     }
 }
