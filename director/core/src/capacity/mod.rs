@@ -52,6 +52,9 @@ const OTHER_PATH: f64 = 16.0;
 const DRAIN: f64 = 0.75;
 /// Datagrams of a train from which its rate is measured.
 const MIN_TRAIN: f64 = 4.0;
+/// See [`Capacity::proven`]: as much more as a probing phase of BBR sends; and the rates it counts.
+const PROVEN: f64 = 1.25;
+const ARRIVAL_RATES: usize = 8;
 /// Least rate, in bit/s.
 const MIN_RATE: f64 = 100.0;
 
@@ -82,6 +85,8 @@ pub struct Capacity {
     flight: Flight,
     /// The last delivery rates, in bit/s.
     recent: VecDeque<f64>,
+    /// The same without what a radio has lost, which may not have passed the bottleneck.
+    arrival_rates: VecDeque<f64>,
     cut_at: Instant,
     grown_at: Instant,
     slowed_at: Instant,
@@ -112,6 +117,7 @@ impl Capacity {
             trips: Trips::default(),
             flight: Flight::default(),
             recent: VecDeque::new(),
+            arrival_rates: VecDeque::new(),
             cut_at: Instant::START,
             grown_at: Instant::START,
             slowed_at: Instant::START,
@@ -146,6 +152,20 @@ impl Capacity {
         }
         .max(MIN_RATE);
         self.configured.map_or(rate, |configured| rate.min(configured))
+    }
+
+    /// The rate that another model can rely on, in bit/s: the estimate, but not far above the rate at
+    /// which datagrams have arrived. A model that leaves room for repairs, or whose frames are lost
+    /// before the bottleneck, fills it with a part of the estimate only.
+    pub fn proven(&self) -> f64 {
+        let arrived = self.arrival_rates.iter().copied().max_by(f64::total_cmp);
+        let arrived = arrived.filter(|_| self.configured.is_none());
+        arrived.map_or(self.rate(), |arrived| self.rate().min(arrived * PROVEN))
+    }
+
+    /// The session changes its model.
+    pub fn change(&mut self) {
+        self.rate = self.rate.min(self.proven());
     }
 
     /// The rate to send at, in bit/s: the estimate, or less while nothing arrives or a queue is to
@@ -314,6 +334,8 @@ impl Capacity {
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
+        let span = (train.acknowledged - trip).max(train.sent).max(MIN_SPAN);
+        self.arrived_at(train.received as f64 * 8e9 / span.as_ns_f64());
         self.delivered(seen, sent, now);
         self.flight.longest = Span::ZERO;
     }

@@ -89,6 +89,8 @@ pub struct FecHub {
     control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
     pace: Pace,
+    /// Time until which requested answers fill the channel.
+    asked_until: Instant,
     events: Vec<HubEvent>,
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
@@ -116,6 +118,7 @@ impl FecHub {
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
+            asked_until: Instant::START,
             events: Vec::new(),
             seen: Vec::new(),
             trips: Vec::new(),
@@ -256,7 +259,8 @@ impl FecHub {
 
     fn shape(&self) -> Shape {
         let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
-        Shape { settings: self.settings, code: self.own.code_len(), awaited }
+        let code = self.own.code_len();
+        Shape { settings: self.settings, code, awaited, slotted: 0.0 }
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.
@@ -278,12 +282,17 @@ impl FecHub {
 
     /// Requests late answers.
     fn ask(&mut self, now: Instant) {
-        let shape = self.shape();
+        if now < self.asked_until {
+            return;
+        }
+        let mut shape = self.shape();
+        shape.slotted = self.sending.values().map(|sending| sending.slotted(now, &shape)).sum();
         for (message, sending) in &mut self.sending {
-            let requests = sending.ask(&shape, now);
+            let (requests, takes) = sending.ask(&shape, now);
             if requests.is_empty() {
                 continue;
             }
+            self.asked_until = now + takes;
             let asked: Vec<u16> = requests.iter().map(|request| request.member).collect();
             // If no member responds, multicast is probably blocked: probe a few by unicast.
             let no_response = sending.no_response();
@@ -321,6 +330,11 @@ impl FecHub {
                 });
                 self.control.extend(apart.map(|member| (Some(member), request(false))));
             }
+            // One message after the other, the oldest first: together, their answers would be longer
+            // on their way than each message expects, and be asked for again.
+            if takes > Span::ZERO {
+                break;
+            }
         }
     }
 
@@ -328,7 +342,7 @@ impl FecHub {
         let sending = self.sending.values();
         let times = sending.flat_map(|sending| {
             let late = sending.awaited.values().map(|awaited| awaited.due).min();
-            let ask = late.map(|late| late.max(sending.ask_at));
+            let ask = late.map(|late| late.max(sending.ask_at).max(self.asked_until));
             [ask.filter(|_| sending.slots_at.is_some()), sending.until]
         });
         times.flatten().min()

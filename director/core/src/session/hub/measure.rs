@@ -54,7 +54,7 @@ impl Hub {
             group: self.fan_out as f64,
             payload: self.payload as f64,
             messages_s: rate,
-            rate_bit_s: self.capacity.rate(),
+            rate_bit_s: self.capacity.proven(),
             ..self.config.assumed
         };
         let mut here = self.estimator.conditions(known);

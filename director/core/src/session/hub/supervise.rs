@@ -245,6 +245,7 @@ impl Hub {
 
     pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Instant) {
         self.events.push_back(Event::ModelChange { from, to, at: now });
+        self.capacity.change();
         let actions = self.switch.change(to, now);
         let _ = self.perform(actions, now);
     }
