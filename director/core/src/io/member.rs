@@ -289,11 +289,12 @@ impl Driver {
         }
     }
 
-    /// Writes what has changed to the disk; `false` if that fails: then this end sends and reports
-    /// nothing more, so that the next start has the same outcomes.
+    /// Writes what has changed to the disk, now or later; `false` if there is no storage any more: then
+    /// this end sends and reports nothing more, so that the next start has the same outcomes.
     async fn save(&mut self) -> bool {
-        let changes = self.member.take_changes();
-        let Err(why) = self.saver.write(changes, self.clock.now()).await else { return true };
+        let Err(why) = self.saver.save_in_time(&mut self.member, self.clock.now()).await else {
+            return true;
+        };
         for (_, reply) in self.outcomes.drain() {
             let _ = reply.send(Err(SessionError::Storage(why.clone())));
         }
@@ -312,14 +313,14 @@ impl Driver {
             let why = "the member has no storage: set one before it listens";
             return Err(SessionError::Storage(why.to_owned()));
         }
-        let number = self.send(what, properties, now)?;
-        let changes = self.member.take_changes();
-        self.saver.begin(number, &changes);
-        if let Err(why) = self.saver.write(changes, now).await {
-            self.member.withdraw_stored(number);
-            self.saver.forget(number);
-            return Err(SessionError::Storage(why));
+        if !properties.stored {
+            return self.send(what, properties, now);
         }
+        // Earlier changes first: they must not be lost if this message has no room.
+        self.saver.save(&mut self.member, now).await.map_err(SessionError::Storage)?;
+        let number = self.send(what, properties, now)?;
+        let begun = self.saver.begin(&mut self.member, number, now).await;
+        begun.map_err(SessionError::Storage)?;
         Ok(number)
     }
 

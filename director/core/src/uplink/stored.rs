@@ -264,8 +264,19 @@ impl Stored {
         core::mem::take(&mut self.changes)
     }
 
-    /// Outcomes since the last call; each message has one.
+    /// Changes that could not be stored: they precede later ones, and hold back what follows from
+    /// them.
+    pub fn keep_changes(&mut self, mut changes: Vec<StoredChange>) {
+        changes.append(&mut self.changes);
+        self.changes = changes;
+    }
+
+    /// Outcomes since the last call; each message has one. None while changes are to be stored: after a
+    /// restart, a message must not have another outcome.
     pub fn take_outcomes(&mut self) -> VecDeque<(u32, Outcome)> {
-        core::mem::take(&mut self.outcomes)
+        match self.changes.is_empty() {
+            true => core::mem::take(&mut self.outcomes),
+            false => VecDeque::new(),
+        }
     }
 }

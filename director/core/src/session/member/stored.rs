@@ -22,6 +22,15 @@ impl Member {
         self.stored.as_mut().map(Stored::take_changes).unwrap_or_default()
     }
 
+    /// Changes of [`take_changes`](Self::take_changes) that could not be written, all of them: it returns
+    /// them again. Until they are written, no stored message is sent for the first time, and none has an
+    /// outcome.
+    pub fn keep_changes(&mut self, changes: Vec<StoredChange>) {
+        if let Some(stored) = &mut self.stored {
+            stored.keep_changes(changes);
+        }
+    }
+
     /// Takes back a message that could not be written to the disk; none of it was sent.
     pub fn withdraw_stored(&mut self, number: u32) {
         if let Some(stored) = &mut self.stored {

@@ -106,6 +106,5 @@ impl Member {
             self.leaving = Some(0);
             self.joined = None;
         }
-        self.take_stored_outcomes();
     }
 }
