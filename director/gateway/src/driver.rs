@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::gateway::{Effect, Ended, Lane, Side};
 use crate::hub::Hub;
+use crate::keeper::Keeper;
 use crate::server::{Event, Server};
 use crate::storage::Storage;
 use director::io::{Inbox, Listener, Publisher, Session};
@@ -141,58 +142,42 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
 /// disk before they are acknowledged.
 ///
 /// # Errors
-/// If retained messages cannot be stored.
+/// If there can be no further attempt to store retained messages.
 pub async fn run_hub(
     clients: TcpListener,
     session: Session,
     mut inbox: Inbox,
     hub: Hub,
     greetings: Vec<Effect>,
-    mut storage: Option<Storage>,
+    storage: Option<Storage>,
 ) -> io::Result<()> {
-    let mut driver = Driver::new(clients);
+    let (mut driver, mut keeper) = (Driver::new(clients), Keeper::new(storage));
     let (mut hub, mut effects) = (hub, greetings);
     loop {
-        storage = store(&mut hub, storage).await?;
+        effects.extend(keeper.save(&mut hub).await?);
         driver.execute(effects, |frame| send_down(session.clone(), frame));
         effects = tokio::select! {
             effects = driver.next(&mut hub) => effects,
             frame = inbox.next() => {
                 let Some(frame) = frame else { return Ok(()) };
-                let (answer, effects) = hub.receive(frame.member(), &frame.message);
+                let (answer, mut effects) = hub.receive(frame.member(), &frame.message);
                 // A device acknowledges what the hub has: not before it is stored.
-                storage = match store(&mut hub, storage).await {
-                    Ok(storage) => storage,
+                match keeper.save(&mut hub).await {
+                    Ok(saved) => effects.extend(saved),
                     Err(error) => {
                         // Dropped, it would count as taken.
                         std::mem::forget(frame);
                         return Err(error);
                     }
-                };
-                if let Some(answer) = answer {
-                    frame.reply(&answer);
+                }
+                match answer {
+                    Some(answer) => frame.reply(&answer),
+                    None => keeper.take(frame),
                 }
                 effects
             }
         };
     }
-}
-
-/// Stores what has changed.
-async fn store(hub: &mut Hub, storage: Option<Storage>) -> io::Result<Option<Storage>> {
-    let changes = hub.take_changes();
-    let Some(mut storage) = storage else { return Ok(None) };
-    if changes.is_empty() {
-        return Ok(Some(storage));
-    }
-    let all = storage.is_large().then(|| hub.all_retained());
-    // A disk takes long: sessions and clients go on meanwhile.
-    let written = tokio::task::spawn_blocking(move || {
-        storage.write(&changes)?;
-        all.into_iter().try_for_each(|all| storage.compact(&all))?;
-        Ok(storage)
-    });
-    written.await.map_err(io::Error::other)?.map(Some)
 }
 
 async fn send_down(session: Session, frame: Frame) -> Ended {

@@ -34,6 +34,17 @@ pub struct Storage {
     /// Length of the log, and how much of it the last compaction wrote, in bytes.
     length: u64,
     compacted: u64,
+    /// Whether a part of a record may follow.
+    is_torn: bool,
+}
+
+/// What is not on the disk yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unwritten {
+    /// These changes, or nothing.
+    Changes(Vec<Change>),
+    /// More changes than are listed.
+    All,
 }
 
 impl Storage {
@@ -41,7 +52,7 @@ impl Storage {
     /// is left of each.
     ///
     /// # Errors
-    /// If the folder cannot be used, or another gateway has it.
+    /// If the folder cannot be read, or another gateway has it. A full disk is no error.
     pub fn open(folder: &Path) -> io::Result<(Self, BTreeMap<String, Message>)> {
         std::fs::create_dir_all(folder)?;
         let path = folder.join(LOG);
@@ -53,21 +64,64 @@ impl Storage {
         // What follows was not synced when the gateway or its machine stopped: it never counted.
         log.set_len(valid as u64)?;
         let (folder, length) = (folder.to_owned(), valid as u64);
-        let mut storage = Self { folder, log, length, compacted: 0 };
-        storage.compact(&messages)?;
+        let mut storage = Self { folder, log, length, compacted: 0, is_torn: false };
+        // The former log serves as well, for example on a full disk.
+        let _ = storage.compact(&messages);
         Ok((storage, messages))
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes what is not on the disk yet; `all` are all messages now, needed for [`Unwritten::All`] and
+    /// if the log [is large](Self::is_large).
+    ///
+    /// # Errors
+    /// If the disk is full or fails: then nothing of it counts, and the next call can succeed.
+    pub fn save(
+        &mut self,
+        unwritten: &Unwritten,
+        all: Option<&BTreeMap<String, Message>>,
+    ) -> io::Result<()> {
+        match (unwritten, all) {
+            (Unwritten::Changes(changes), None) => self.write(changes),
+            (Unwritten::All, Some(all)) => self.compact(all),
+            (Unwritten::All, None) => Err(io::Error::other("the messages are missing")),
+            (Unwritten::Changes(changes), Some(all)) => match self.write(changes) {
+                // The former log stays if it fails, and serves as well.
+                Ok(()) => Ok(drop(self.compact(all))),
+                // The void part of the log may be all that the disk lacks.
+                Err(error) => self.compact(all).map_err(|_| error),
+            },
+        }
     }
 
     /// Writes and syncs changes.
     ///
     /// # Errors
-    /// If the disk is full or fails: the changes must not count.
+    /// If the disk is full or fails: then the log ends before them, and the next call can succeed.
     pub fn write(&mut self, changes: &[Change]) -> io::Result<()> {
         let now_s = unix_s();
         let bytes: Vec<u8> = changes.iter().flat_map(|change| record(change, now_s)).collect();
-        self.log.write_all(&bytes)?;
-        self.log.sync_data()?;
+        self.cut()?;
+        if let Err(error) = self.log.write_all(&bytes).and_then(|()| self.log.sync_data()) {
+            self.is_torn = true;
+            // Before the next record at the latest.
+            let _ = self.cut();
+            return Err(error);
+        }
         self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Removes the part of a record at the end: all that follows it would be lost.
+    fn cut(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.log.set_len(self.length)?;
+            self.is_torn = false;
+        }
         Ok(())
     }
 
@@ -81,26 +135,45 @@ impl Storage {
     /// # Errors
     /// If the disk is full or fails: the former log stays.
     pub fn compact(&mut self, messages: &BTreeMap<String, Message>) -> io::Result<()> {
-        let now_s = unix_s();
         let path = self.folder.join(NEXT);
-        let options = OpenOptions::new().write(true).create(true).truncate(true).clone();
-        let mut next = options.open(&path)?;
-        let mut length = 0;
-        for (topic, message) in messages {
-            let change = Change { topic: topic.clone(), message: Some(message.clone()) };
-            let bytes = record(&change, now_s);
-            next.write_all(&bytes)?;
-            length += bytes.len() as u64;
-        }
-        next.sync_all()?;
-        // Before it has the name, so that no other gateway can take it in between.
-        lock(&next)?;
-        std::fs::rename(&path, self.folder.join(LOG))?;
-        File::open(&self.folder)?.sync_all()?;
-        // Its end is where the next record goes: it was written from its start.
+        let (next, length) = match renamed(&path, &self.folder.join(LOG), messages) {
+            Ok(renamed) => renamed,
+            Err(error) => {
+                // It must not take the room that the next record needs.
+                let _ = std::fs::remove_file(&path);
+                // Each attempt writes all messages: the next one when the log is twice as long.
+                self.compacted = self.length;
+                return Err(error);
+            }
+        };
+        // From here on the former log has no name, so that a record in it would be lost.
         (self.log, self.length, self.compacted) = (next, length, length);
-        Ok(())
+        self.is_torn = false;
+        File::open(&self.folder)?.sync_all()
     }
+}
+
+/// Writes messages to a file and renames it over another one; returns it with its length.
+fn renamed(
+    path: &Path,
+    to: &Path,
+    messages: &BTreeMap<String, Message>,
+) -> io::Result<(File, u64)> {
+    // Appends: after a failed write, the next record goes to the end that is left.
+    let mut next = OpenOptions::new().append(true).create(true).open(path)?;
+    next.set_len(0)?;
+    let (now_s, mut length) = (unix_s(), 0);
+    for (topic, message) in messages {
+        let change = Change { topic: topic.clone(), message: Some(message.clone()) };
+        let bytes = record(&change, now_s);
+        next.write_all(&bytes)?;
+        length += bytes.len() as u64;
+    }
+    next.sync_all()?;
+    // Before it has the name, so that no other gateway can take it in between.
+    lock(&next)?;
+    std::fs::rename(path, to)?;
+    Ok((next, length))
 }
 
 fn lock(file: &File) -> io::Result<()> {
@@ -192,6 +265,45 @@ mod tests {
         drop(storage);
         let (_, messages) = Storage::open(&folder).unwrap();
         assert_eq!(payloads(&messages), [long, "4".to_owned()]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What failed before: the gateway ended, and a record that was written in part was the end of the log.
+    #[test]
+    fn a_record_that_was_written_in_part_hides_no_later_one() {
+        let folder = folder("torn");
+        let (mut storage, _) = Storage::open(&folder).unwrap();
+        storage.write(&[change("a", "1", None)]).unwrap();
+        // Neither writing nor cutting works.
+        let broken = File::open(folder.join(LOG)).unwrap();
+        let log = std::mem::replace(&mut storage.log, broken);
+        (&log).write_all(&record(&change("b", "2", None), 1)[..12]).unwrap();
+        storage.write(&[change("b", "2", None)]).unwrap_err();
+        storage.log = log;
+        storage.write(&[change("c", "3", None)]).unwrap();
+        drop(storage);
+        let (_, messages) = Storage::open(&folder).unwrap();
+        assert_eq!(payloads(&messages), ["1", "3"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What failed before: the gateway did not start on a full disk.
+    #[test]
+    fn a_folder_on_a_full_disk_can_be_opened() {
+        let folder = folder("full");
+        let (mut storage, _) = Storage::open(&folder).unwrap();
+        storage.write(&[change("a", "1", None)]).unwrap();
+        drop(storage);
+        std::os::unix::fs::symlink("/dev/full", folder.join(NEXT)).unwrap();
+        let (mut storage, messages) = Storage::open(&folder).unwrap();
+        assert_eq!(payloads(&messages), ["1"]);
+        assert!(folder.join(NEXT).symlink_metadata().is_err());
+        storage.save(&Unwritten::Changes(vec![change("b", "2", None)]), None).unwrap();
+        let message = change("c", "3", None).message.unwrap();
+        let all = BTreeMap::from([("c".to_owned(), message)]);
+        storage.save(&Unwritten::All, Some(&all)).unwrap();
+        drop(storage);
+        assert_eq!(payloads(&Storage::open(&folder).unwrap().1), ["3"]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
