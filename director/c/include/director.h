@@ -39,6 +39,8 @@ enum director_outcome {
  *                              the hub, 15 or more (default: none)
  *    "storage": "folder",  a member keeps stored messages there (default: none), up to
  *    "storage_bytes": 16777216,
+ *    "warnings": true,     the hub writes to standard error what its operator should know, such as a
+ *                          member with another key, at most once a minute (default: false)
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
  * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0

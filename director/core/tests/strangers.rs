@@ -262,3 +262,18 @@ async fn a_name_is_resolved_again() {
     }
     assert_eq!(answers(&session).await, all(&[(0, "one")]));
 }
+
+/// What failed before: nothing at the hub said that a member has another key.
+#[tokio::test]
+async fn a_member_with_another_key_is_reported_with_its_address() {
+    let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let (hub, at) = (free(ip), free(ip));
+    let (report, mut reported) = tokio::sync::mpsc::unbounded_channel();
+    let session =
+        begin(shared()).places(1).on_warning(move |text| drop(report.send(text.to_owned())));
+    let session = session.initiate::<SocketAddr>(hub, &[]).unwrap();
+    let _other = member(Security::Key(key(9)), at, hub, "other");
+    let text = timeout(PATIENCE, reported.recv()).await.unwrap().unwrap();
+    assert!(text.contains(&format!("from {at} was refused")) && text.contains("key"), "{text}");
+    assert_eq!(session.members().await, []);
+}

@@ -69,6 +69,7 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let session = Preconnection::new(Pattern::PublishSubscribe, Security::Key(key));
     match place {
         Place::Hub { devices, places, announce, storage } => {
+            let session = session.on_warning(|text| eprintln!("director-gateway: {text}"));
             let session = match &announce {
                 Some(name) => session.announce(name),
                 None => session,
