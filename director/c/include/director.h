@@ -1,7 +1,9 @@
 /* The C interface of the director, an adaptive transport library; see docs/director.md.
  *
  * All functions may be called from any thread. Blocking functions say that they wait. A process that
- * was forked has no sessions and listeners. On failure a function with `error` and `room` writes the
+ * was forked has no sessions and listeners. A function that returns 0 on a timeout does so at once if
+ * its session or listener is over: director_session_is_over and director_listener_is_over tell which,
+ * so that a loop ends. On failure a function with `error` and `room` writes the
  * reason there, terminated by 0; both may be 0.
  */
 #ifndef DIRECTOR_H
@@ -121,6 +123,10 @@ int director_admit(const director_session *session, uint32_t member, const uint8
 /* The number of members that have joined and not left. Writes up to `room` of them to `members`. */
 size_t director_members(const director_session *session, uint32_t *members, size_t room);
 
+/* Whether a session is over: it was freed, or this process was forked. Returns 1 if it is, also for 0,
+ * else 0. */
+int director_session_is_over(const director_session *session);
+
 void director_collected_free(director_collected *collected);
 /* Ends a session; functions that wait in it in other threads fail. */
 void director_session_free(director_session *session);
@@ -183,6 +189,9 @@ void director_come_back(director_listener *listener);
 /* Answer a message, or drop it without an answer; both free `request`. */
 void director_reply(director_request *request, const uint8_t *answer, size_t length);
 void director_request_free(director_request *request);
+/* Whether a listener is over: it was freed, its storage was lost, or this process was forked. Returns 1
+ * if it is, also for 0, else 0. */
+int director_listener_is_over(const director_listener *listener);
 /* Ends a listener; functions that wait in it in other threads return 0. */
 void director_listener_free(director_listener *listener);
 

@@ -13,6 +13,11 @@ impl Session {
         let _ = self.commands.send(Command::Revoke(member));
     }
 
+    /// Whether the session is over, because its runtime has ended: sending is an error then.
+    pub fn is_over(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// Accepts a revoked member again, with this key if each member has one.
     ///
     /// # Errors

@@ -108,6 +108,11 @@ impl Publisher {
         outcome.await.map_err(|_| SessionError::Over)?
     }
 
+    /// Whether its listener is over: dropped, or without a storage that it needs. Sending is an error then.
+    pub fn is_over(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Leaves the session: open messages go first, for 10 s at most.
     pub fn leave(&self) {
         let _ = self.0.send(Command::Leave);
