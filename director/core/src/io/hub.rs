@@ -125,7 +125,8 @@ impl Session {
     /// does. By multicast, the libraries of other members get the message too, and drop it.
     ///
     /// # Errors
-    /// [`SessionError`] if no model can carry the message, or the session is over.
+    /// [`SessionError`] if no model can carry the message, there is no such member, or the session is
+    /// over.
     pub async fn collect_from(
         &self,
         members: &[MemberId],

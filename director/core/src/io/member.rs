@@ -272,21 +272,17 @@ impl Driver {
         properties: MessageProperties,
         now: Instant,
     ) -> Result<u32, SessionError> {
-        let full = |member: &Member| SessionError::Full(member.open_messages());
         let member = &mut self.member;
-        match what {
-            Outgoing::Message(bytes) => {
-                member.publish(bytes, properties, now).map_err(|_| full(member))
-            }
-            Outgoing::Request(bytes) => {
-                member.request(bytes, properties, now).map_err(|_| full(member))
-            }
+        let sent = match what {
+            Outgoing::Message(bytes) => member.publish(bytes, properties, now),
+            Outgoing::Request(bytes) => member.request(bytes, properties, now),
             Outgoing::Publication { topic, bytes } => {
-                member.publish_to(topic, bytes, properties, now)
+                return member.publish_to(topic, bytes, properties, now);
             }
-            Outgoing::Subscribe(filter) => member.subscribe(filter, now),
-            Outgoing::Unsubscribe(filter) => member.unsubscribe(filter, now),
-        }
+            Outgoing::Subscribe(filter) => return member.subscribe(filter, now),
+            Outgoing::Unsubscribe(filter) => return member.unsubscribe(filter, now),
+        };
+        sent.map_err(|error| SessionError::of_uplink(error, member.open_messages()))
     }
 
     /// Writes what has changed to the disk, now or later; `false` if there is no storage any more: then

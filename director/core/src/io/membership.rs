@@ -21,7 +21,7 @@ impl Session {
     /// Accepts a revoked member again, with this key if each member has one.
     ///
     /// # Errors
-    /// [`SessionError`] if the key is too short, or the session is over.
+    /// [`SessionError`] if the key is too short, there is no such member, or the session is over.
     pub async fn admit(&self, member: MemberId, key: &[u8]) -> Result<(), SessionError> {
         let (reply, receiver) = oneshot::channel();
         let command = Command::Admit(member, key.to_vec(), reply);

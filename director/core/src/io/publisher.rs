@@ -14,8 +14,8 @@ impl Publisher {
     /// Sends a message and waits for its outcome, until its lifetime ends at most.
     ///
     /// # Errors
-    /// [`SessionError::Full`] if too many messages are open, [`SessionError::Over`] if the
-    /// listener was dropped.
+    /// [`SessionError::Full`] if too many messages are open, [`SessionError::TooLong`] above 4 MiB,
+    /// [`SessionError::Over`] if the listener was dropped.
     pub async fn publish(
         &self,
         message: &[u8],

@@ -4,7 +4,7 @@
 
 use super::lane::{INTRODUCE, PUBLISH, STORED};
 use super::{
-    Failure, MAX_BYTES, MAX_OPEN, MessageProperties, Outcome, Publication, Uplink, UplinkFull,
+    Failure, MAX_BYTES, MAX_OPEN, MessageProperties, Outcome, Publication, Uplink, UplinkError,
 };
 use crate::Instant;
 #[cfg(not(feature = "std"))]
@@ -122,19 +122,19 @@ impl Stored {
     /// Takes a message; returns its number in this start.
     ///
     /// # Errors
-    /// [`UplinkFull`].
+    /// [`UplinkError`].
     pub fn send(
         &mut self,
         kind: u8,
         body: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         let id = self.next;
         let oldest = self.open.keys().next().copied().unwrap_or(id);
         let is_far = id - oldest >= MAX_BACK;
         if is_far || self.open.len() >= MAX_OPEN || self.bytes + body.len() > MAX_BYTES {
-            return Err(UplinkFull);
+            return Err(UplinkError::of(body.len()));
         }
         let MessageProperties { lifetime, priority, .. } = properties;
         let until = now + lifetime;

@@ -15,6 +15,9 @@ use std::collections::HashMap;
 /// Maximum number of sessions, also of clients that are not connected.
 const MAX_SESSIONS: usize = 10_000;
 
+/// Minimum time between two reports of refused clients, in seconds.
+const REPORT_EVERY_S: u64 = 60;
+
 /// What the gateway is to do for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -61,13 +64,18 @@ pub struct Clients {
     count: u64,
     /// Memory for messages of QoS 1 and 2 to all clients.
     outflow: Outflow,
+    /// Clients that were refused because of `MAX_SESSIONS` since the last report, and the second from
+    /// which the next one can be.
+    refused: u64,
+    report_at: u64,
 }
 
 impl Clients {
     /// No clients; `start` is different for each start of a gateway.
     pub fn new(start: u32) -> Self {
         let (sessions, names) = (HashMap::new(), HashMap::new());
-        Self { start, now_s: 0, sessions, names, count: 0, outflow: Outflow::default() }
+        let outflow = Outflow::default();
+        Self { start, now_s: 0, sessions, names, count: 0, outflow, refused: 0, report_at: 0 }
     }
 
     /// Seconds since the start.
@@ -116,7 +124,21 @@ impl Clients {
         // Sessions of clients that do not return stay, so their number is bounded.
         let is_full = self.sessions.len() >= MAX_SESSIONS;
         (is_full && !self.sessions.contains_key(&connect.client))
-            .then_some(Refusal { old: 3, code: reason::UNAVAILABLE })
+            .then_some(Refusal { old: 3, code: reason::QUOTA })
+    }
+
+    /// What to report of clients that were refused, once a minute.
+    pub fn report_refused(&mut self) -> Option<String> {
+        if self.refused == 0 || self.now_s < self.report_at {
+            return None;
+        }
+        self.report_at = self.now_s + REPORT_EVERY_S;
+        let refused = std::mem::take(&mut self.refused);
+        Some(format!(
+            "{refused} clients were refused: {MAX_SESSIONS} clients have a session, also some that are away. \
+             A client that does not come back should connect with clean session 1, or in MQTT 5 with a \
+             session expiry interval; restart the gateway to end the sessions of those that are gone"
+        ))
     }
 
     /// A name for a client that has none.
@@ -138,6 +160,7 @@ impl Clients {
     /// A connection begins with this packet.
     pub fn connect(&mut self, connection: u64, connect: Connect) -> Vec<Action> {
         if let Some(Refusal { old, code }) = self.refusal(&connect) {
+            self.refused += u64::from(code == reason::QUOTA);
             let code = if connect.level == MQTT_5 { code } else { old };
             let properties = Properties::default();
             let answer = Packet::ConnAck { present: false, code, properties };
@@ -255,4 +278,43 @@ fn supported() -> Properties {
         .long(id::MAXIMUM_PACKET, (MAX_PACKET + HEAD) as u32)
         .number(id::ALIAS_MAXIMUM, MAX_ALIASES)
         .flag(id::SHARED, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: nothing in the log said so.
+    #[test]
+    fn clients_beyond_the_maximum_number_of_sessions_are_refused_with_a_reason_and_a_report() {
+        let mut clients = Clients::new(1);
+        let client = |number: usize, level: u8| Connect {
+            level,
+            client: number.to_string(),
+            ..Connect::default()
+        };
+        for number in 0..MAX_SESSIONS {
+            clients.connect(number as u64, client(number, 4));
+            clients.close(number as u64, true);
+        }
+        assert_eq!(clients.report_refused(), None);
+        for (level, expected) in [(4, 3), (MQTT_5, 0x97)] {
+            let actions = clients.connect(20_000, client(MAX_SESSIONS, level));
+            let [Action::Send(_, Packet::ConnAck { code, .. }), Action::Close(_)] = actions[..]
+            else {
+                panic!("{actions:?}")
+            };
+            assert_eq!(code, expected);
+        }
+        let report = clients.report_refused().unwrap();
+        assert!(report.starts_with("2 clients were refused: 10000 clients"), "{report}");
+        // One that has a session can come back.
+        let back = clients.connect(20_001, client(7, 4));
+        assert!(matches!(back[0], Action::Send(_, Packet::ConnAck { present: true, code: 0, .. })));
+        for second in 1..=60 {
+            clients.connect(20_002, client(MAX_SESSIONS, 4));
+            clients.tick();
+            assert_eq!(clients.report_refused().is_some(), second == 60, "{second}");
+        }
+    }
 }

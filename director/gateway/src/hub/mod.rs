@@ -369,6 +369,7 @@ impl Side for Hub {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
         effects.extend(self.clients.report().map(Effect::Log));
+        effects.extend(self.clients.report_refused().map(Effect::Log));
         effects.extend(self.memory.report());
         let now_s = self.clients.now_s();
         self.retained.retain(|_, message| !message.is_expired(now_s));

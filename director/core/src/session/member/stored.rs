@@ -4,7 +4,7 @@ use super::{Member, MemberEvent};
 use crate::Instant;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
-use crate::uplink::{MessageProperties, Outcome, Stored, StoredChange, StoredState, UplinkFull};
+use crate::uplink::{MessageProperties, Outcome, Stored, StoredChange, StoredState, UplinkError};
 
 impl Member {
     /// Goes on with the stored messages of the starts before, and takes further ones
@@ -45,7 +45,7 @@ impl Member {
         body: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         match &mut self.stored {
             Some(stored) if properties.stored => stored.send(kind, body, properties, now),
             _ => self.uplink.push(kind, body, properties, now),
