@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::gateway::{Effect, Ended, Lane, Side};
 use crate::hub::Hub;
 use crate::keeper::Keeper;
+use crate::log::Log;
 use crate::server::{Event, Server};
 use crate::storage::Storage;
 use director::io::{Inbox, Listener, Publisher, Session};
@@ -27,6 +28,7 @@ struct Driver {
     ended: mpsc::UnboundedReceiver<(Lane, Ended)>,
     report: mpsc::UnboundedSender<(Lane, Ended)>,
     ticks: Interval,
+    log: Log,
 }
 
 impl Driver {
@@ -35,7 +37,7 @@ impl Driver {
         let mut ticks = interval(SECOND);
         // Ticks count seconds of silence; several at once after a pause would count too many.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { server: Server::new(clients), ended, report, ticks }
+        Self { server: Server::new(clients), ended, report, ticks, log: Log::default() }
     }
 
     /// Waits for what clients, frames on their way, or the clock do.
@@ -44,6 +46,7 @@ impl Driver {
             Some(event) = self.server.next() => receive(side, event),
             Some((lane, how)) = self.ended.recv() => side.ended(lane, how),
             _ = self.ticks.tick() => {
+                self.log.tick();
                 let mut effects: Vec<Effect> =
                     self.server.report().into_iter().map(Effect::Log).collect();
                 effects.extend(side.tick());
@@ -61,7 +64,7 @@ impl Driver {
             match effect {
                 Effect::Send(connection, packet) => self.server.send(connection, packet),
                 Effect::Close(connection) => self.server.close(connection),
-                Effect::Log(text) => eprintln!("director-gateway: {text}"),
+                Effect::Log(text) => self.log.write(&text),
                 Effect::Later(lane) => {
                     let report = self.report.clone();
                     tokio::spawn(async move {

@@ -11,6 +11,7 @@ mod encode;
 mod gateway;
 mod hub;
 mod keeper;
+mod log;
 mod message;
 mod packet;
 mod property;
