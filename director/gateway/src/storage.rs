@@ -90,8 +90,11 @@ impl Storage {
             (Unwritten::All, Some(all)) => self.compact(all),
             (Unwritten::All, None) => Err(io::Error::other("the messages are missing")),
             (Unwritten::Changes(changes), Some(all)) => match self.write(changes) {
-                // The former log stays if it fails, and serves as well.
-                Ok(()) => Ok(drop(self.compact(all))),
+                Ok(()) => {
+                    // The former log stays if it fails, and serves as well.
+                    let _ = self.compact(all);
+                    Ok(())
+                }
                 // The void part of the log may be all that the disk lacks.
                 Err(error) => self.compact(all).map_err(|_| error),
             },

@@ -137,6 +137,8 @@ impl Log {
             Err(error) => {
                 // It must not take the room that the next record needs.
                 let _ = std::fs::remove_file(&path);
+                // Not again at the next record, but when the log is twice as long.
+                self.compacted = self.length;
                 return Err(error);
             }
         };
