@@ -111,6 +111,10 @@ async fn members_come_and_go_over_ipv6() {
         return;
     }
     members_come_and_go(V6).await;
+    let one = free(V4);
+    let twice = begin(shared()).initiate(free(V4), &[one, free(V4), one]);
+    let error = twice.unwrap_err().to_string();
+    assert!(error.contains(&format!("two members have the address {one}")), "{error}");
     let mixed = begin(shared()).initiate(free(V6), &[free(V4)]);
     assert!(mixed.unwrap_err().to_string().contains("use IPv4 addresses only, or IPv6"));
     assert!(begin(shared()).listen(free(V4), free(V6)).is_err());
