@@ -66,7 +66,8 @@ int director_ready(const director_session *session, uint64_t patience_ms);
 director_collected *director_collect(const director_session *session, const uint8_t *message,
                                      size_t length, char *error, size_t room);
 
-/* The same for some members: their numbers are their places in `members` of director_initiate. */
+/* The same for some members: their numbers are their places in `members` of director_initiate. A member
+ * that does not exist is a failure. */
 director_collected *director_collect_from(const director_session *session, const uint32_t *members,
                                           size_t count, const uint8_t *message, size_t length,
                                           char *error, size_t room);
@@ -116,7 +117,8 @@ void director_incoming_free(director_incoming *incoming);
  * come back in another's place. */
 void director_revoke(const director_session *session, uint32_t member);
 
-/* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure. */
+/* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure, also
+ * for a member that does not exist. */
 int director_admit(const director_session *session, uint32_t member, const uint8_t *key,
                    size_t key_length, char *error, size_t room);
 
@@ -165,7 +167,8 @@ int director_publish_to(director_listener *listener, const char *topic, const ui
 /* Sends a message to the hub's application and waits for its outcome, `lifetime_ms` at most (0: one
  * minute). Messages with a lower `priority` go first; the usual one is 100. Returns a
  * director_outcome, and the reason of another one than DIRECTOR_ACKNOWLEDGED in `error`; 0 if the
- * message was not accepted, because 1,024 are open or the listener has ended. Any thread may call it. */
+ * message was not accepted, because 1,024 are open, it has more than 4 MiB, or the listener has ended. Any
+ * thread may call it. */
 int director_publish(director_listener *listener, const uint8_t *message, size_t length,
                      uint64_t lifetime_ms, uint32_t priority, char *error, size_t room);
 
