@@ -12,6 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The log in the folder, and the one that is to replace it.
 const LOG: &str = "retained.log";
 const NEXT: &str = "retained.next";
+/// A copy of a log that was damaged.
+const DAMAGED: &str = "retained.damaged";
 /// A log of this length is written anew if less than half of it is still valid, in bytes.
 const LARGE: u64 = 1 << 20;
 /// Length and checksum of a record, in bytes.
@@ -36,6 +38,8 @@ pub struct Storage {
     compacted: u64,
     /// Whether a part of a record may follow.
     is_torn: bool,
+    /// A copy of the log, if it was damaged at the start.
+    damaged: Option<PathBuf>,
 }
 
 /// What is not on the disk yet.
@@ -60,14 +64,20 @@ impl Storage {
         lock(&log)?;
         let mut bytes = Vec::new();
         log.read_to_end(&mut bytes)?;
-        let (messages, valid) = read_log(&bytes, unix_s());
+        let Valid { messages, length: valid, is_damaged } = read_log(&bytes, unix_s());
+        let damaged = is_damaged.then(|| copy_of(folder, &bytes)).flatten();
         // What follows was not synced when the gateway or its machine stopped: it never counted.
         log.set_len(valid as u64)?;
         let (folder, length) = (folder.to_owned(), valid as u64);
-        let mut storage = Self { folder, log, length, compacted: 0, is_torn: false };
+        let mut storage = Self { folder, log, length, compacted: 0, is_torn: false, damaged };
         // The former log serves as well, for example on a full disk.
         let _ = storage.compact(&messages);
         Ok((storage, messages))
+    }
+
+    /// A copy of the log, if a record of it was damaged: that one and all after it are lost.
+    pub fn damaged(&self) -> Option<&Path> {
+        self.damaged.as_deref()
     }
 
     /// The folder.
@@ -179,6 +189,17 @@ fn renamed(
     Ok((next, length))
 }
 
+/// Copies a damaged log; `None` if that fails: the rest of it cannot be read in any case.
+fn copy_of(folder: &Path, bytes: &[u8]) -> Option<PathBuf> {
+    let copy = folder.join(DAMAGED);
+    let written = std::fs::write(&copy, bytes);
+    if written.is_err() {
+        // On a full disk it must not take the room that the next record needs.
+        let _ = std::fs::remove_file(&copy);
+    }
+    written.ok().map(|()| copy)
+}
+
 fn lock(file: &File) -> io::Result<()> {
     file.try_lock().map_err(|_| io::Error::other("another gateway uses this folder"))
 }
@@ -197,14 +218,24 @@ fn record(change: &Change, now_s: u64) -> Vec<u8> {
     bytes
 }
 
-/// The messages of a log at this time, and the length of its valid part.
-fn read_log(bytes: &[u8], now_s: u64) -> (BTreeMap<String, Message>, usize) {
-    let (mut messages, mut at) = (BTreeMap::new(), 0);
+/// What a log has.
+struct Valid {
+    messages: BTreeMap<String, Message>,
+    /// Length of its valid part, in bytes.
+    length: usize,
+    /// Whether a whole record that is not valid follows.
+    is_damaged: bool,
+}
+
+/// The messages of a log at this time.
+fn read_log(bytes: &[u8], now_s: u64) -> Valid {
+    let (mut messages, mut at, mut is_damaged) = (BTreeMap::new(), 0, false);
     while let Some((head, rest)) = bytes[at..].split_first_chunk::<HEAD>() {
         let [a, b, c, d, checksum @ ..] = *head;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let Some(body) = rest.get(..length) else { break };
         if crc32fast::hash(body) != u32::from_be_bytes(checksum) {
+            is_damaged = true;
             break;
         }
         let Some((written_s, topic, message)) = read_stored(body) else { break };
@@ -215,7 +246,7 @@ fn read_log(bytes: &[u8], now_s: u64) -> (BTreeMap<String, Message>, usize) {
             None => drop(messages.remove(&topic)),
         }
     }
-    (messages, at)
+    Valid { messages, length: at, is_damaged }
 }
 
 #[cfg(test)]
@@ -310,13 +341,34 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
+    /// What failed before: nothing said that the rest of the log was lost.
+    #[test]
+    fn a_damaged_log_is_copied() {
+        let folder = folder("damaged");
+        let (mut storage, _) = Storage::open(&folder).unwrap();
+        storage.write(&[change("a", "1", None), change("b", "2", None)]).unwrap();
+        assert_eq!(storage.damaged(), None);
+        drop(storage);
+        let mut bytes = std::fs::read(folder.join(LOG)).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(folder.join(LOG), &bytes).unwrap();
+        let (storage, messages) = Storage::open(&folder).unwrap();
+        assert_eq!(payloads(&messages), ["1"]);
+        assert_eq!(std::fs::read(storage.damaged().unwrap()).unwrap(), bytes);
+        drop(storage);
+        assert_eq!(Storage::open(&folder).unwrap().0.damaged(), None, "once");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
     #[test]
     fn lifetimes_go_on_while_the_gateway_does_not_run() {
         let log = [
             record(&change("short", "1", Some(5)), 1_000),
             record(&change("long", "2", Some(60)), 1_000),
         ];
-        let (messages, _) = read_log(&log.concat(), 1_010);
+        let Valid { messages, is_damaged, .. } = read_log(&log.concat(), 1_010);
+        assert!(!is_damaged);
         assert_eq!(payloads(&messages), ["2"]);
         assert_eq!(messages["long"].until_s, Some(50));
     }
@@ -339,9 +391,10 @@ mod tests {
                 Some(*end)
             });
             let whole = whole.filter(|end| *end <= at).count();
-            let (messages, valid) = read_log(&log, 1);
-            prop_assert_eq!(payloads(&messages), ["1", "2", "3"][..whole].to_vec());
-            prop_assert_eq!(valid, parts[..whole].concat().len());
+            let valid = read_log(&log, 1);
+            prop_assert_eq!(payloads(&valid.messages), ["1", "2", "3"][..whole].to_vec());
+            prop_assert!(!(cut && valid.is_damaged));
+            prop_assert_eq!(valid.length, parts[..whole].concat().len());
         }
     }
 }
