@@ -26,7 +26,7 @@ impl Hub {
     /// Sends a message to some members; returns its number.
     ///
     /// # Errors
-    /// [`SessionError`] if no model in use can carry it, or too many are open.
+    /// [`SessionError`] if no model in use can carry it, too many are open, or there is no such member.
     pub fn send_to(
         &mut self,
         bytes: &[u8],
@@ -44,7 +44,7 @@ impl Hub {
     /// Sends a message with a lifetime to some members; returns its number.
     ///
     /// # Errors
-    /// [`SessionError`] if no model in use can carry it, or too many are open.
+    /// [`SessionError`] if no model in use can carry it, too many are open, or there is no such member.
     pub fn send_within(
         &mut self,
         bytes: &[u8],
@@ -75,6 +75,7 @@ impl Hub {
         lifetime: Option<Span>,
         now: Instant,
     ) -> Result<MessageId, SessionError> {
+        to.iter().try_for_each(|member| self.check_member(*member))?;
         // A message without a lifetime takes the place of the oldest instead (`drop_oldest`):
         // waiting for room could last for ever.
         if lifetime.is_some() && self.messages.len() >= MAX_MESSAGES {
@@ -125,6 +126,14 @@ impl Hub {
             self.events.push_back(Event::Over { message: number, lacking: to.to_vec() });
         }
         Ok(number)
+    }
+
+    /// Whether the session has a member or place with this number.
+    pub(super) fn check_member(&self, member: MemberId) -> Result<(), SessionError> {
+        match member < u32::from(self.members) {
+            true => Ok(()),
+            false => Err(SessionError::NoMember(member, self.members)),
+        }
     }
 
     /// The receivers of a message, if there are other members.
