@@ -334,8 +334,7 @@ impl Capacity {
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
-        let span = (train.acknowledged - trip).max(train.sent).max(MIN_SPAN);
-        self.arrived_at(train.received as f64 * 8e9 / span.as_ns_f64());
+        self.arrived_at(seen * train.received as f64 / bytes.max(1.0));
         self.delivered(seen, sent, now);
         self.flight.longest = Span::ZERO;
     }
@@ -453,6 +452,29 @@ mod tests {
         capacity.finish(Instant::START + 61_000 * MS);
         let floor = capacity.initial(capacity.smoothed_trip().unwrap());
         assert!(capacity.rate() <= floor.max(320e3) && floor < 1e6, "{}", capacity.rate());
+    }
+
+    /// Answers of which a quarter is lost arrive in slots with room for repairs: at half of the rate
+    /// that they are for, without a queue.
+    #[test]
+    fn another_model_gets_no_more_than_has_arrived() {
+        let mut capacity = Capacity::new(None, None, 1_500.0);
+        capacity.set_traffic(1_000.0, 1.0, 0.26);
+        let mut now = Instant::START;
+        for _ in 0..40 {
+            now += 4_000 * MS;
+            let arrives = (capacity.rate() * 0.6).min(100e3);
+            flight(&mut capacity, now, 20, arrives, (800, 0));
+            capacity.finish(now);
+        }
+        assert!(capacity.rate() > 150e3, "{}", capacity.rate());
+        assert!((95e3..130e3).contains(&capacity.proven()), "{}", capacity.proven());
+        capacity.change();
+        assert!(capacity.rate() < 130e3, "{}", capacity.rate());
+        let mut configured = Capacity::new(Some(1e6), None, 1_500.0);
+        flight(&mut configured, now, 20, 100e3, (800, 0));
+        configured.finish(now);
+        assert_eq!(configured.proven(), configured.rate());
     }
 
     #[test]

@@ -170,8 +170,6 @@ pub(super) struct Shape {
     pub code: usize,
     /// Number of awaited answers of all messages.
     pub awaited: usize,
-    /// Share of the channel that the slots of all messages take.
-    pub slotted: f64,
 }
 
 /// Copies of a request: it is short, and a lost one costs a round.
@@ -200,13 +198,13 @@ impl Sending {
             && self.awaited.values().all(|awaited| !awaited.responded || awaited.got_unicast)
     }
 
-    /// Share of the channel that the slots take at `now`.
-    pub fn slotted(&self, now: Instant, shape: &Shape) -> f64 {
+    /// Share of the channel that the slots leave at `now`.
+    fn spare(&self, now: Instant, shape: &Shape) -> f64 {
         let slots = self.slot * u64::from(shape.settings.members);
         if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == Span::ZERO {
-            return 0.0;
+            return 1.0;
         }
-        self.answer_takes(shape).as_ns_f64() / self.slot.as_ns_f64()
+        (1.0 - self.answer_takes(shape).as_ns_f64() / self.slot.as_ns_f64()).clamp(0.05, 1.0)
     }
 
     /// Airtime of a member's unrequested response.
@@ -291,11 +289,10 @@ impl Sending {
         Some((member, self.take(message, left)))
     }
 
-    /// Requests late answers, if any; returns also how long these fill the channel.
-    pub fn ask(&mut self, shape: &Shape, now: Instant) -> (Vec<Request>, Span) {
-        let none = (Vec::new(), Span::ZERO);
+    /// Requests late answers, if any.
+    pub fn ask(&mut self, shape: &Shape, now: Instant) -> Vec<Request> {
         if self.slots_at.is_none() || self.left > 0 || self.ask_at > now {
-            return none;
+            return Vec::new();
         }
         let Shape { settings, code, .. } = shape;
         let slot = self.slot / u64::try_from(settings.answer_symbols(*code)).unwrap_or(1).max(1);
@@ -304,7 +301,7 @@ impl Sending {
             && until > now
         {
             self.ask_at = until;
-            return none;
+            return Vec::new();
         }
         let late = self.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
         let mut late: Vec<(u32, u16)> =
@@ -314,13 +311,13 @@ impl Sending {
         // A frame has four bytes before the requests, which have three bytes each.
         late.truncate((settings.datagram.saturating_sub(4 + code) / 3).max(1));
         if late.is_empty() {
-            return none;
+            return Vec::new();
         }
         self.turn = self.turn.wrapping_add(1);
         let frame = settings.answer_frame(*code);
         // Requested answers use the channel time that the slots leave; all of it if no member
         // responds, because the slots are then unused.
-        let spare = if self.no_response() { 1.0 } else { (1.0 - shape.slotted).clamp(0.05, 1.0) };
+        let spare = if self.no_response() { 1.0 } else { self.spare(now, shape) };
         let answer = settings.answer_symbols(*code);
         let mut asked = 0.0;
         let mut requests = Vec::new();
@@ -357,9 +354,8 @@ impl Sending {
         }
         // Request from some members at a time, to limit the channel time of requests.
         let some = if spare < 1.0 { 4 * self.slot } else { Span::ZERO };
-        let takes = Span::from_ns_f64(asked);
-        self.ask_at = now + takes.max(settings.round_trip).max(some).max(TICK);
-        (requests, takes)
+        self.ask_at = now + Span::from_ns_f64(asked).max(settings.round_trip).max(some).max(TICK);
+        requests
     }
 }
 

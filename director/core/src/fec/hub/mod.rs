@@ -89,8 +89,6 @@ pub struct FecHub {
     control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
     pace: Pace,
-    /// Time until which requested answers fill the channel.
-    asked_until: Instant,
     events: Vec<HubEvent>,
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
@@ -118,7 +116,6 @@ impl FecHub {
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
-            asked_until: Instant::START,
             events: Vec::new(),
             seen: Vec::new(),
             trips: Vec::new(),
@@ -259,8 +256,7 @@ impl FecHub {
 
     fn shape(&self) -> Shape {
         let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
-        let code = self.own.code_len();
-        Shape { settings: self.settings, code, awaited, slotted: 0.0 }
+        Shape { settings: self.settings, code: self.own.code_len(), awaited }
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.
@@ -282,17 +278,12 @@ impl FecHub {
 
     /// Requests late answers.
     fn ask(&mut self, now: Instant) {
-        if now < self.asked_until {
-            return;
-        }
-        let mut shape = self.shape();
-        shape.slotted = self.sending.values().map(|sending| sending.slotted(now, &shape)).sum();
+        let shape = self.shape();
         for (message, sending) in &mut self.sending {
-            let (requests, takes) = sending.ask(&shape, now);
+            let requests = sending.ask(&shape, now);
             if requests.is_empty() {
                 continue;
             }
-            self.asked_until = now + takes;
             let asked: Vec<u16> = requests.iter().map(|request| request.member).collect();
             // If no member responds, multicast is probably blocked: probe a few by unicast.
             let no_response = sending.no_response();
@@ -330,11 +321,6 @@ impl FecHub {
                 });
                 self.control.extend(apart.map(|member| (Some(member), request(false))));
             }
-            // One message after the other, the oldest first: together, their answers would be longer
-            // on their way than each message expects, and be asked for again.
-            if takes > Span::ZERO {
-                break;
-            }
         }
     }
 
@@ -342,7 +328,7 @@ impl FecHub {
         let sending = self.sending.values();
         let times = sending.flat_map(|sending| {
             let late = sending.awaited.values().map(|awaited| awaited.due).min();
-            let ask = late.map(|late| late.max(sending.ask_at).max(self.asked_until));
+            let ask = late.map(|late| late.max(sending.ask_at));
             [ask.filter(|_| sending.slots_at.is_some()), sending.until]
         });
         times.flatten().min()

@@ -54,7 +54,7 @@ impl Hub {
             group: self.fan_out as f64,
             payload: self.payload as f64,
             messages_s: rate,
-            rate_bit_s: self.capacity.proven(),
+            rate_bit_s: self.capacity.rate(),
             ..self.config.assumed
         };
         let mut here = self.estimator.conditions(known);
@@ -62,6 +62,11 @@ impl Hub {
         let least = self.capacity.least_trip().filter(|_| self.config.assumed.rtt == Span::ZERO);
         here.rtt = least.map_or(here.rtt, |least| here.rtt.min(least));
         here
+    }
+
+    /// Conditions for the choice of the model: at the rate that another model can rely on.
+    pub(super) fn proven_conditions(&self) -> Conditions {
+        Conditions { rate_bit_s: self.capacity.proven(), ..self.conditions() }
     }
 
     /// A probe by multicast, which one member answers, if it is time.

@@ -174,7 +174,8 @@ impl Hub {
         let from = self.policy.current();
         self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
         self.policy.set_bad(self.bad_members(&here));
-        let decision = self.policy.decide(now, &here, &self.map, self.urgent);
+        let proven = self.proven_conditions();
+        let decision = self.policy.decide(now, &proven, &self.map, self.urgent);
         self.urgent = false;
         if let Choice::Change(to) = decision.choice {
             self.change(from, to, now);
@@ -211,7 +212,7 @@ impl Hub {
         self.payload = longest;
         let from = self.policy.current();
         self.policy.invalidate();
-        let decision = self.policy.decide(now, &self.conditions(), &self.map, true);
+        let decision = self.policy.decide(now, &self.proven_conditions(), &self.map, true);
         let Choice::Change(to) = decision.choice else { return false };
         self.messages.values_mut().for_each(|message| message.is_refused = false);
         self.change(from, to, now);
@@ -245,6 +246,7 @@ impl Hub {
 
     pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Instant) {
         self.events.push_back(Event::ModelChange { from, to, at: now });
+        // The new model can fill what the old one left free.
         self.capacity.change();
         let actions = self.switch.change(to, now);
         let _ = self.perform(actions, now);
