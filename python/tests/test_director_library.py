@@ -163,8 +163,12 @@ def test_a_zero_in_a_topic_is_an_error() -> None:
 
 def test_an_iterator_ends_with_an_error_if_its_object_is_over() -> None:
     # What failed before: it called the library without an end.
-    async def act(session: Any, _: Any) -> None:
+    async def act(session: Any, meter: Any) -> None:
+        assert await session.receive(0.001) is None
+        assert not session.is_over
+        assert not meter.is_over
         director._c().director_session_free(session._handle)
+        assert session.is_over
         with pytest.raises(director.DirectorError, match="it has ended"):
             async for _ in session.messages():
                 pass

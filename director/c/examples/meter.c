@@ -9,7 +9,7 @@ int main(int argc, char **argv) {
     if (argc == 4) {
         director_listener *meter = director_listen("{}", (const uint8_t *)argv[1], strlen(argv[1]),
                                                    argv[2], argv[3], why, sizeof why);
-        while (meter) {
+        while (meter && !director_listener_is_over(meter)) {
             director_request *price = director_next(meter, 1000);
             if (price)
                 director_reply(price, (const uint8_t *)"17 kWh", 6);

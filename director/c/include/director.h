@@ -1,7 +1,9 @@
 /* The C interface of the director, an adaptive transport library; see docs/director.md.
  *
  * All functions may be called from any thread. Blocking functions say that they wait. A process that
- * was forked has no sessions and listeners. On failure a function with `error` and `room` writes the
+ * was forked has no sessions and listeners. A function that returns 0 on a timeout does so at once if
+ * its session or listener is over: director_session_is_over and director_listener_is_over tell which,
+ * so that a loop ends. On failure a function with `error` and `room` writes the
  * reason there, terminated by 0; both may be 0.
  */
 #ifndef DIRECTOR_H
@@ -39,6 +41,8 @@ enum director_outcome {
  *                              the hub, 15 or more (default: none)
  *    "storage": "folder",  a member keeps stored messages there (default: none), up to
  *    "storage_bytes": 16777216,
+ *    "warnings": true,     the hub writes to standard error what its operator should know, such as a
+ *                          member with another key, at most once a minute (default: false)
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
  * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0
@@ -62,7 +66,8 @@ int director_ready(const director_session *session, uint64_t patience_ms);
 director_collected *director_collect(const director_session *session, const uint8_t *message,
                                      size_t length, char *error, size_t room);
 
-/* The same for some members: their numbers are their places in `members` of director_initiate. */
+/* The same for some members: their numbers are their places in `members` of director_initiate. A member
+ * that does not exist is a failure. */
 director_collected *director_collect_from(const director_session *session, const uint32_t *members,
                                           size_t count, const uint8_t *message, size_t length,
                                           char *error, size_t room);
@@ -112,12 +117,17 @@ void director_incoming_free(director_incoming *incoming);
  * come back in another's place. */
 void director_revoke(const director_session *session, uint32_t member);
 
-/* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure. */
+/* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure, also
+ * for a member that does not exist. */
 int director_admit(const director_session *session, uint32_t member, const uint8_t *key,
                    size_t key_length, char *error, size_t room);
 
 /* The number of members that have joined and not left. Writes up to `room` of them to `members`. */
 size_t director_members(const director_session *session, uint32_t *members, size_t room);
+
+/* Whether a session is over: it was freed, or this process was forked. Returns 1 if it is, also for 0,
+ * else 0. */
+int director_session_is_over(const director_session *session);
 
 void director_collected_free(director_collected *collected);
 /* Ends a session; functions that wait in it in other threads fail. */
@@ -157,7 +167,8 @@ int director_publish_to(director_listener *listener, const char *topic, const ui
 /* Sends a message to the hub's application and waits for its outcome, `lifetime_ms` at most (0: one
  * minute). Messages with a lower `priority` go first; the usual one is 100. Returns a
  * director_outcome, and the reason of another one than DIRECTOR_ACKNOWLEDGED in `error`; 0 if the
- * message was not accepted, because 1,024 are open or the listener has ended. Any thread may call it. */
+ * message was not accepted, because 1,024 are open, it has more than 4 MiB, or the listener has ended. Any
+ * thread may call it. */
 int director_publish(director_listener *listener, const uint8_t *message, size_t length,
                      uint64_t lifetime_ms, uint32_t priority, char *error, size_t room);
 
@@ -181,6 +192,9 @@ void director_come_back(director_listener *listener);
 /* Answer a message, or drop it without an answer; both free `request`. */
 void director_reply(director_request *request, const uint8_t *answer, size_t length);
 void director_request_free(director_request *request);
+/* Whether a listener is over: it was freed, its storage was lost, or this process was forked. Returns 1
+ * if it is, also for 0, else 0. */
+int director_listener_is_over(const director_listener *listener);
 /* Ends a listener; functions that wait in it in other threads return 0. */
 void director_listener_free(director_listener *listener);
 

@@ -8,6 +8,7 @@ mod membership;
 mod messages;
 mod objects;
 mod options;
+mod over;
 mod table;
 mod topics;
 

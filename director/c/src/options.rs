@@ -24,6 +24,7 @@ pub struct Options {
     keep_alive_s: Option<f64>,
     storage: Option<String>,
     storage_bytes: u64,
+    warnings: bool,
     insecure_on_purpose: bool,
 }
 
@@ -44,6 +45,7 @@ impl Default for Options {
             keep_alive_s: None,
             storage: None,
             storage_bytes: 16 << 20,
+            warnings: false,
             insecure_on_purpose: false,
         }
     }
@@ -100,6 +102,10 @@ impl Options {
             Some(name) => session.announce(name),
             None => session,
         };
+        let session = match self.warnings {
+            true => session.on_warning(|text| eprintln!("director: {text}")),
+            false => session,
+        };
         // 1 GiB: the log is read into memory at the start.
         let bytes = within("storage_bytes", Some(self.storage_bytes as f64), 1e3, 1_073_741_824.0)?;
         let session = match self.storage {
@@ -145,6 +151,7 @@ mod tests {
         assert_eq!(error_of(r#"{"group": "239.255.77.78:5777"}"#), "");
         assert_eq!(error_of(r#"{"keep_alive_s": 15}"#), "");
         assert_eq!(error_of(r#"{"storage": "folder"}"#), "");
+        assert_eq!(error_of(r#"{"warnings": true}"#), "");
         let error = error_of(r#"{"storage": "folder", "storage_bytes": 9}"#);
         assert!(error.contains("`storage_bytes` is 9; use a value from 1000"), "{error}");
         for wrong in ["14.9", "-1", "1e300"] {

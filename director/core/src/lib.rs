@@ -73,7 +73,7 @@ pub use rng::Seed;
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
 pub use units::{Instant, Span};
-pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkFull};
+pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkError};
 pub use uplink::{SenderId, StoredChange, StoredMessage, StoredState, Token};
 pub use window::Window;
 

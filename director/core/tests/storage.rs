@@ -4,7 +4,7 @@
 
 use director::io::{Preconnection, Session};
 use director::session::{Security, SessionError};
-use director::{Conditions, MessageProperties, Outcome, Pattern, Span};
+use director::{Conditions, Failure, MessageProperties, Outcome, Pattern, Span};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -92,6 +92,19 @@ fn start(role: &str) -> Child {
         .unwrap()
 }
 
+/// Waits for a process; returns whether it has succeeded.
+async fn ended(child: &mut Child) -> bool {
+    let status = tokio::time::timeout(PATIENCE, async {
+        loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    });
+    status.await.unwrap().success()
+}
+
 fn hub_of(member: SocketAddrV4, hub: SocketAddrV4) -> Session {
     begin().initiate(hub, &[member]).unwrap()
 }
@@ -125,15 +138,7 @@ async fn each_message_of_a_killed_process_arrives_once() {
         child.wait().unwrap();
     }
     let mut child = start(&role);
-    let status = tokio::time::timeout(PATIENCE, async {
-        loop {
-            match child.try_wait().unwrap() {
-                Some(status) => break status,
-                None => tokio::time::sleep(Duration::from_millis(10)).await,
-            }
-        }
-    });
-    assert!(status.await.unwrap().success());
+    assert!(ended(&mut child).await);
     assert!(folder.0.join("done").exists());
     // A last message of this process ends the count.
     let listener = begin().storage(&folder.0, 1 << 20).listen(member, hub).unwrap();
@@ -214,4 +219,71 @@ async fn limits_and_damaged_logs_are_errors_in_words() {
     let listener = begin().storage(&folder.0, 1_000).listen(free(), hub).unwrap();
     let aside = listener.damaged_log().unwrap();
     assert_eq!(std::fs::read(aside).unwrap(), bytes);
+}
+
+/// What the test of a full disk tells the process that it starts: folder, hub, member.
+const FULL: &str = "DIRECTOR_FULL_TEST";
+
+/// A process whose files cannot exceed 4 KiB, until it lifts the limit.
+#[tokio::test]
+async fn process_with_a_full_disk() {
+    let Ok(role) = std::env::var(FULL) else { return };
+    let [folder, hub, member] = role.split('|').collect::<Vec<_>>()[..] else { panic!("{role}") };
+    let (hub, member): (SocketAddrV4, SocketAddrV4) =
+        (hub.parse().unwrap(), member.parse().unwrap());
+    let listener = begin().storage(Path::new(folder), 1 << 20).listen(member, hub).unwrap();
+    let (publisher, properties) = (listener.publisher(), stored(Span::from_s(3)));
+    let mut all = Vec::new();
+    let why = loop {
+        match publisher.store(&[7; 100], properties).await {
+            Ok(message) => all.push(message),
+            Err(why) => break why.to_string(),
+        }
+    };
+    assert!(why.contains("cannot store messages") && why.contains("free space"), "{why}");
+    // Their lifetimes end, which cannot be written for all of them.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let error = publisher.store(&[7; 100], properties).await.unwrap_err();
+    assert!(matches!(error, SessionError::Storage(_)), "{error}");
+    let process = std::process::id().to_string();
+    let lifted = Command::new("prlimit").args(["--fsize=unlimited", "--pid", &process]).status();
+    if !lifted.is_ok_and(|status| status.success()) {
+        std::fs::write(Path::new(folder).join("skipped"), "").unwrap();
+        return;
+    }
+    for message in all {
+        assert_eq!(message.outcome().await.unwrap(), Outcome::Failed(Failure::Unsent));
+    }
+    publisher.store(b"later", stored(Span::from_s(600))).await.unwrap();
+    std::fs::write(Path::new(folder).join("done"), "").unwrap();
+}
+
+/// What failed before: the member ended when it could not write an outcome, and records after a failed one
+/// were lost.
+#[tokio::test]
+async fn a_member_goes_on_when_its_full_disk_has_room() {
+    let folder = Folder::new("full");
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let (hub, member) = (free(), free());
+    let role = format!("{}|{hub}|{member}", folder.0.display());
+    // Without the trap, the signal of the limit would end the process.
+    let script = "trap '' XFSZ; ulimit -S -f 8; exec \"$0\" \"$@\"";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "process_with_a_full_disk", "--nocapture"])
+        .env(FULL, &role)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(ended(&mut child).await);
+    if folder.0.join("skipped").exists() {
+        eprintln!("skipped: prlimit is not installed");
+        return;
+    }
+    assert!(folder.0.join("done").exists());
+    let mut listener = begin().storage(&folder.0, 1 << 20).listen(member, hub).unwrap();
+    assert_eq!(listener.damaged_log(), None);
+    let restored: Vec<_> = listener.restored().into_iter().map(|own| own.message).collect();
+    assert_eq!(restored, [b"later"]);
 }

@@ -262,3 +262,26 @@ async fn a_name_is_resolved_again() {
     }
     assert_eq!(answers(&session).await, all(&[(0, "one")]));
 }
+
+/// What failed before: nothing at the hub said that a member has another key.
+#[tokio::test]
+async fn a_member_with_another_key_is_reported_with_its_address() {
+    let (hub, at) = (free(V4), free(V4));
+    let (report, mut reported) = tokio::sync::mpsc::unbounded_channel();
+    let session =
+        begin(shared()).places(1).on_warning(move |text| drop(report.send(text.to_owned())));
+    let session = session.initiate::<SocketAddr>(hub, &[]).unwrap();
+    let _other = member(Security::Key(key(9)), at, hub, "other");
+    let text = timeout(PATIENCE, reported.recv()).await.unwrap().unwrap();
+    assert!(text.contains(&format!("from {at} was refused")) && text.contains("key"), "{text}");
+    assert!(session.members().await.is_empty());
+}
+
+/// What failed before: the first one of them never joined.
+#[tokio::test]
+async fn two_members_with_one_address_are_an_error() {
+    let one = free(V4);
+    let twice = begin(shared()).initiate(free(V4), &[one, free(V4), one]);
+    let error = twice.unwrap_err().to_string();
+    assert!(error.contains(&format!("two members have the address {one}")), "{error}");
+}

@@ -340,6 +340,7 @@ impl Side for Device {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
         effects.extend(self.clients.report().map(Effect::Log));
+        effects.extend(self.clients.report_refused().map(Effect::Log));
         effects.extend(self.report_silence());
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);

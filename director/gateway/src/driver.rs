@@ -3,6 +3,8 @@
 use crate::device::Device;
 use crate::gateway::{Effect, Ended, Lane, Side};
 use crate::hub::Hub;
+use crate::keeper::Keeper;
+use crate::log::Log;
 use crate::server::{Event, Server};
 use crate::storage::Storage;
 use director::io::{Inbox, Listener, Publisher, Session};
@@ -16,16 +18,13 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 /// Period of [`Side::tick`].
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a message that no model can carry is sent again, once a second: a session that changes its
-/// model just now may refuse one that the next model can carry.
-const REFUSALS: u32 = 5;
-
 /// What both gateways have.
 struct Driver {
     server: Server,
     ended: mpsc::UnboundedReceiver<(Lane, Ended)>,
     report: mpsc::UnboundedSender<(Lane, Ended)>,
     ticks: Interval,
+    log: Log,
 }
 
 impl Driver {
@@ -34,7 +33,7 @@ impl Driver {
         let mut ticks = interval(SECOND);
         // Ticks count seconds of silence; several at once after a pause would count too many.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { server: Server::new(clients), ended, report, ticks }
+        Self { server: Server::new(clients), ended, report, ticks, log: Log::default() }
     }
 
     /// Waits for what clients, frames on their way, or the clock do.
@@ -43,6 +42,7 @@ impl Driver {
             Some(event) = self.server.next() => receive(side, event),
             Some((lane, how)) = self.ended.recv() => side.ended(lane, how),
             _ = self.ticks.tick() => {
+                self.log.tick();
                 let mut effects: Vec<Effect> =
                     self.server.report().into_iter().map(Effect::Log).collect();
                 effects.extend(side.tick());
@@ -60,7 +60,7 @@ impl Driver {
             match effect {
                 Effect::Send(connection, packet) => self.server.send(connection, packet),
                 Effect::Close(connection) => self.server.close(connection),
-                Effect::Log(text) => eprintln!("director-gateway: {text}"),
+                Effect::Log(text) => self.log.write(&text),
                 Effect::Later(lane) => {
                     let report = self.report.clone();
                     tokio::spawn(async move {
@@ -131,7 +131,7 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
     };
     match outcome {
         Ok(Outcome::Acknowledged(answer)) => Ended::Delivered(answer.unwrap_or_default()),
-        Ok(Outcome::Failed(Failure::TooLong)) => Ended::TooLong,
+        Ok(Outcome::Failed(Failure::TooLong)) | Err(SessionError::TooLong(_)) => Ended::TooLong,
         Err(SessionError::Full(_)) => Ended::Full,
         Ok(Outcome::Failed(_) | Outcome::Unknown) | Err(_) => Ended::Lost,
     }
@@ -141,36 +141,37 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
 /// disk before they are acknowledged.
 ///
 /// # Errors
-/// If retained messages cannot be stored.
+/// If there can be no further attempt to store retained messages.
 pub async fn run_hub(
     clients: TcpListener,
     session: Session,
     mut inbox: Inbox,
     hub: Hub,
     greetings: Vec<Effect>,
-    mut storage: Option<Storage>,
+    storage: Option<Storage>,
 ) -> io::Result<()> {
-    let mut driver = Driver::new(clients);
+    let (mut driver, mut keeper) = (Driver::new(clients), Keeper::new(storage));
     let (mut hub, mut effects) = (hub, greetings);
     loop {
-        storage = store(&mut hub, storage).await?;
+        effects.extend(keeper.save(&mut hub).await?);
         driver.execute(effects, |frame| send_down(session.clone(), frame));
         effects = tokio::select! {
             effects = driver.next(&mut hub) => effects,
             frame = inbox.next() => {
                 let Some(frame) = frame else { return Ok(()) };
-                let (answer, effects) = hub.receive(frame.member(), &frame.message);
+                let (answer, mut effects) = hub.receive(frame.member(), &frame.message);
                 // A device acknowledges what the hub has: not before it is stored.
-                storage = match store(&mut hub, storage).await {
-                    Ok(storage) => storage,
+                match keeper.save(&mut hub).await {
+                    Ok(saved) => effects.extend(saved),
                     Err(error) => {
                         // Dropped, it would count as taken.
                         std::mem::forget(frame);
                         return Err(error);
                     }
-                };
-                if let Some(answer) = answer {
-                    frame.reply(&answer);
+                }
+                match answer {
+                    Some(answer) => frame.reply(&answer),
+                    None => keeper.take(frame),
                 }
                 effects
             }
@@ -178,32 +179,8 @@ pub async fn run_hub(
     }
 }
 
-/// Stores what has changed.
-async fn store(hub: &mut Hub, storage: Option<Storage>) -> io::Result<Option<Storage>> {
-    let changes = hub.take_changes();
-    let Some(mut storage) = storage else { return Ok(None) };
-    if changes.is_empty() {
-        return Ok(Some(storage));
-    }
-    let all = storage.is_large().then(|| hub.all_retained());
-    // A disk takes long: sessions and clients go on meanwhile.
-    let written = tokio::task::spawn_blocking(move || {
-        storage.write(&changes)?;
-        all.into_iter().try_for_each(|all| storage.compact(&all))?;
-        Ok(storage)
-    });
-    written.await.map_err(io::Error::other)?.map(Some)
-}
-
 async fn send_down(session: Session, frame: Frame) -> Ended {
-    let mut sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
-    for _ in 0..REFUSALS {
-        if !matches!(sent, Err(SessionError::Refused(..))) {
-            break;
-        }
-        sleep(SECOND).await;
-        sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
-    }
+    let sent = session.send_within(&frame.members, &frame.bytes, frame.lifetime).await;
     match sent {
         Ok(collected) if collected.lacking.is_empty() => Ended::Delivered(Vec::new()),
         Ok(collected) => Ended::Lacking(collected.lacking),

@@ -60,6 +60,9 @@ fn arguments(all: &[String]) -> Result<Settings, Box<dyn Error>> {
             other => return Err(format!("unknown argument `{other}`\n\n{USAGE}").into()),
         }
     }
+    if is_hub && devices.is_empty() && places == 0 {
+        return Err("there are no devices: name their addresses, or set --places".into());
+    }
     let place = match is_hub {
         true => Place::Hub { devices, places, announce, storage },
         false => Place::Device { hub: hub.ok_or("--hub is missing")? },

@@ -69,6 +69,7 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let session = Preconnection::new(Pattern::PublishSubscribe, Security::Key(key));
     match place {
         Place::Hub { devices, places, announce, storage } => {
+            let session = session.on_warning(|text| eprintln!("director-gateway: {text}"));
             let session = match &announce {
                 Some(name) => session.announce(name),
                 None => session,
@@ -94,6 +95,15 @@ fn open(folder: &Path, hub: &mut Hub) -> Result<Storage, Box<dyn Error>> {
     let opened = Storage::open(folder);
     let (storage, retained) =
         opened.map_err(|error| format!("cannot use --storage {}: {error}", folder.display()))?;
+    if let Some(copy) = storage.damaged() {
+        eprintln!(
+            "director-gateway: the log of retained messages in {} was damaged: {} messages before the \
+             damage are there, later ones are lost. Check the disk; {} is a copy of the log",
+            folder.display(),
+            retained.len(),
+            copy.display()
+        );
+    }
     hub.restore(retained);
     Ok(storage)
 }

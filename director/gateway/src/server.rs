@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Maximum number of messages and subscriptions of a connection that are not acknowledged; then it is not read.
 pub const MAX_OPEN: usize = 1_000;
@@ -26,6 +26,8 @@ const MAX_BYTES: usize = 16 << 20;
 const MAX_EVENTS: usize = 256;
 /// Time for the first packet.
 const FIRST: Duration = Duration::from_secs(10);
+/// Minimum time between two reports of connections that could not be accepted.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// Time to write the reason why a connection ends.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Size of a read, in bytes.
@@ -69,6 +71,9 @@ pub struct Server {
     /// Messages of QoS 0 that slow clients have missed, and slow clients that were disconnected.
     missed: u64,
     disconnected: u64,
+    /// The last connection that could not be accepted, and the time from which one is reported.
+    unaccepted: Arc<Mutex<Option<io::Error>>>,
+    report_at: Option<Instant>,
 }
 
 impl Server {
@@ -76,7 +81,8 @@ impl Server {
     pub fn new(listener: TcpListener) -> Self {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let inflow = Inflow::default();
-        tokio::spawn(accept(listener, sender, inflow.clone()));
+        let unaccepted = Arc::default();
+        tokio::spawn(accept(listener, sender, inflow.clone(), Arc::clone(&unaccepted)));
         Self {
             events,
             connections: HashMap::new(),
@@ -84,6 +90,8 @@ impl Server {
             is_full: false,
             missed: 0,
             disconnected: 0,
+            unaccepted,
+            report_at: None,
         }
     }
 
@@ -97,7 +105,21 @@ impl Server {
             .then(|| format!("{missed} messages of QoS 0 to a client were dropped: {limit}"));
         let disconnected = (disconnected > 0)
             .then(|| format!("{disconnected} slow clients were disconnected: {limit}"));
-        self.report_full().into_iter().chain(missed).chain(disconnected).collect()
+        let unaccepted = self.report_unaccepted();
+        let reports = [self.report_full(), missed, disconnected, unaccepted];
+        reports.into_iter().flatten().collect()
+    }
+
+    /// Connections that cannot be accepted, once a minute.
+    fn report_unaccepted(&mut self) -> Option<String> {
+        let is_due = self.report_at.is_none_or(|at| Instant::now() >= at);
+        let error = self.unaccepted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let error = error.filter(|_| is_due)?;
+        self.report_at = Some(Instant::now() + REPORT_EVERY);
+        Some(format!(
+            "a connection of a client could not be accepted: {error}. If too many files are open, raise the \
+             limit (ulimit -n)"
+        ))
     }
 
     fn report_full(&mut self) -> Option<String> {
@@ -156,12 +178,21 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, events: mpsc::Sender<Event>, inflow: Inflow) {
+async fn accept(
+    listener: TcpListener,
+    events: mpsc::Sender<Event>,
+    inflow: Inflow,
+    unaccepted: Arc<Mutex<Option<io::Error>>>,
+) {
     for number in 1.. {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files: others may close some.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                *unaccepted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                // Too many open files: others may close some.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
         };
         let _ = stream.set_nodelay(true);
         let (events, inflow) = (events.clone(), inflow.clone());
@@ -440,6 +471,29 @@ mod tests {
                 rest -= usize::from(matches!(server.next().await, Some(Event::Received(..))));
             }
             assert_eq!((server.inflow.used(), server.report()), (0, Vec::new()));
+        });
+    }
+
+    /// What failed before: clients could not connect, and nothing said so.
+    #[test]
+    fn a_connection_that_cannot_be_accepted_is_reported_once_a_minute() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut server = Server::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+            let fail = |server: &mut Server| {
+                let error = io::Error::other("too many open files");
+                *server.unaccepted.lock().unwrap() = Some(error);
+                server.report()
+            };
+            assert_eq!(server.report(), Vec::<String>::new());
+            let reports = fail(&mut server);
+            assert!(
+                reports.len() == 1 && reports[0].contains("too many open files"),
+                "{reports:?}"
+            );
+            assert_eq!(fail(&mut server), Vec::<String>::new());
+            server.report_at = server.report_at.map(|at| at - REPORT_EVERY);
+            assert_eq!(fail(&mut server).len(), 1);
         });
     }
 

@@ -79,6 +79,10 @@ pub struct Session {
     pub will_at: Option<u64>,
     /// Filters with their options.
     pub filters: BTreeMap<String, Options>,
+    /// The memory that they are counted for.
+    held: BTreeMap<String, Arc<Held>>,
+    /// The same of the client's name and will.
+    pub own: Option<Arc<Held>>,
     /// Numbers of QoS 2 messages of the client, and whether they are published.
     pub received: BTreeMap<u16, bool>,
     /// Numbers of QoS 1 messages of the client that are not published yet.
@@ -254,9 +258,14 @@ impl Session {
         filters.any(|(filter, _)| topic::matches(filter, topic))
     }
 
-    /// The client subscribes. Invalid filters, and those beyond the maximum, are refused at once; returns the
-    /// others, each once.
-    pub fn subscribe(&mut self, id: u16, filters: Vec<(String, Options)>) -> Vec<Requested> {
+    /// The client subscribes. Invalid filters, and those beyond the maximum or without room in `states`, are
+    /// refused at once; returns the others, each once.
+    pub fn subscribe(
+        &mut self,
+        id: u16,
+        filters: Vec<(String, Options)>,
+        states: &Outflow,
+    ) -> Vec<Requested> {
         let (mut grants, mut requested) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for (filter, options) in filters {
@@ -265,7 +274,7 @@ impl Session {
                 Some(reason::FILTER)
             } else if topic::is_shared(&filter) {
                 Some(reason::NO_SHARED)
-            } else if self.filters.len() >= MAX_FILTERS && !is_known {
+            } else if !is_known && !self.hold(&filter, states) {
                 Some(reason::QUOTA)
             } else {
                 None
@@ -286,6 +295,26 @@ impl Session {
         }
         self.grants.push(Grants { id, filters: grants });
         requested
+    }
+
+    /// Whether there is room for a further filter.
+    fn hold(&mut self, filter: &str, states: &Outflow) -> bool {
+        if self.filters.len() >= MAX_FILTERS {
+            return false;
+        }
+        // In both maps.
+        let Some(held) = states.hold(2 * (filter.len() + OVERHEAD)) else {
+            states.drop_one();
+            return false;
+        };
+        self.held.insert(filter.to_owned(), held);
+        true
+    }
+
+    /// The client does not want a filter any more; returns whether it had it.
+    pub fn forget(&mut self, filter: &str) -> bool {
+        self.held.remove(filter);
+        self.filters.remove(filter).is_some()
     }
 
     /// A filter of a SUBSCRIBE is granted with this code; the answer, if it was the last one.
@@ -320,15 +349,17 @@ mod tests {
         let mut session = Session::new(1);
         let equal = vec![("a/#".to_owned(), Options::of(0)); 10_000];
         let once = Requested { filter: "a/#".to_owned(), qos: 0, retained: true };
-        assert_eq!(session.subscribe(7, equal), [once]);
+        let states = Outflow::default();
+        assert_eq!(session.subscribe(7, equal, &states), [once]);
         let Some(Packet::SubAck { codes, .. }) = session.granted(7, "a/#", 0) else { panic!() };
         assert_eq!(codes, [0; 10_000]);
         let many: Vec<_> =
             (0..MAX_FILTERS + 9).map(|number| (format!("b/{number}"), Options::of(1))).collect();
-        assert_eq!(session.subscribe(8, many).len(), MAX_FILTERS - 1);
+        assert_eq!(session.subscribe(8, many, &states).len(), MAX_FILTERS - 1);
         assert_eq!(session.filters.len(), MAX_FILTERS);
         // One of those that the client has can change.
-        assert_eq!(session.subscribe(9, vec![("a/#".to_owned(), Options::of(1))]).len(), 1);
+        let again = vec![("a/#".to_owned(), Options::of(1))];
+        assert_eq!(session.subscribe(9, again, &states).len(), 1);
         assert_eq!(session.filters["a/#"].qos, 1);
     }
 }

@@ -54,8 +54,6 @@ _MINUTE = 60.0
 _ANSWER = 1 << 16
 # Calls of an object at a time. Fewer than the 1,024 messages for which a hub has room.
 _THREADS = 256
-# A call that returns earlier than it should, in seconds, has found that its object is over.
-_EARLY = 0.1
 
 _Result = TypeVar("_Result")
 
@@ -165,6 +163,8 @@ def _load() -> ctypes.CDLL:
         ("director_explain", ctypes.c_int, [pointer, text, size]),
         ("director_collected_free", None, [pointer]),
         ("director_session_free", None, [pointer]),
+        ("director_session_is_over", ctypes.c_int, [pointer]),
+        ("director_listener_is_over", ctypes.c_int, [pointer]),
         ("director_listen", pointer, [text, text, size, text, text, text, size]),
         ("director_next", pointer, [pointer, ctypes.c_uint64]),
         ("director_message", pointer, [pointer, ctypes.POINTER(size)]),
@@ -201,6 +201,7 @@ class _Handle:
 
     _free: str
     _free_message: str
+    _is_over: str
     _handle: int | None = None
 
     def __init__(self) -> None:
@@ -216,6 +217,12 @@ class _Handle:
 
     def _open(self) -> int:
         raise NotImplementedError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or is not in its `async with`: messages that it waits for never
+        come."""
+        return self._handle is None or bool(getattr(_c(), self._is_over)(self._handle))
 
     async def _take(self, name: str, patience: float) -> int | None:
         """The next message, or None after `patience` seconds. A thread cannot be cancelled: if the
@@ -242,10 +249,10 @@ class _Handle:
             if message:
                 return message
             if limit is None:
-                if self._handle is not None and until - loop.time() > _EARLY:
+                if self._handle is not None and self.is_over:
                     raise DirectorError(
-                        "it has ended: its storage cannot be written, or this process was forked "
-                        "from the one that has it"
+                        "it has ended: its storage was lost, or this process was forked from the "
+                        "one that has it"
                     )
                 return None
 
@@ -273,6 +280,7 @@ class Session(_Handle):
 
     _free = "director_session_free"
     _free_message = "director_incoming_free"
+    _is_over = "director_session_is_over"
 
     def __init__(
         self, key: bytes | Sequence[bytes], local: str, members: Sequence[str], **options: object
@@ -458,6 +466,7 @@ class Listener(_Handle):
 
     _free = "director_listener_free"
     _free_message = "director_request_free"
+    _is_over = "director_listener_is_over"
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
         super().__init__()

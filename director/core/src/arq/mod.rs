@@ -155,7 +155,9 @@ mod tests {
         sender.poll(Instant::from_ns(5));
         assert_eq!(sender.take_done(), [(7, Outcome::Expired)]);
         assert!(sender.is_idle());
-        assert_eq!(sender.send(8, vec![0; 1 << 20], None), Err(Refused::Long(1 << 20)));
+        let most = MAX_CHUNKS * (SMALL.datagram - HEADER);
+        assert_eq!(sender.send(8, vec![0; 1 << 20], None), Err(Refused::Long(1 << 20, most)));
+        assert!(sender.send(9, vec![0; most], None).is_ok());
     }
 
     #[test]

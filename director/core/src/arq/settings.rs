@@ -61,9 +61,11 @@ pub enum Outcome {
 /// Why a message is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It has too many chunks for the format.
-    #[error("message of {0} bytes is too long for datagrams of this size")]
-    Long(usize),
+    /// It has this number of bytes, and the maximum that the format's number of chunks carries.
+    #[error(
+        "it has {0} bytes with its envelope, and {1} are the maximum with datagrams of this size: send it in parts"
+    )]
+    Long(usize, usize),
     /// Datagrams cannot hold a chunk.
     #[error("datagrams of {0} bytes have no room for data")]
     Small(usize),

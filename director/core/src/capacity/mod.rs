@@ -52,6 +52,9 @@ const OTHER_PATH: f64 = 16.0;
 const DRAIN: f64 = 0.75;
 /// Datagrams of a train from which its rate is measured.
 const MIN_TRAIN: f64 = 4.0;
+/// See [`Capacity::proven`]: as much more as a probing phase of BBR sends; and the rates it counts.
+const PROVEN: f64 = 1.25;
+const ARRIVAL_RATES: usize = 8;
 /// Least rate, in bit/s.
 const MIN_RATE: f64 = 100.0;
 
@@ -82,6 +85,8 @@ pub struct Capacity {
     flight: Flight,
     /// The last delivery rates, in bit/s.
     recent: VecDeque<f64>,
+    /// The same without what a radio has lost, which may not have passed the bottleneck.
+    arrival_rates: VecDeque<f64>,
     cut_at: Instant,
     grown_at: Instant,
     slowed_at: Instant,
@@ -112,6 +117,7 @@ impl Capacity {
             trips: Trips::default(),
             flight: Flight::default(),
             recent: VecDeque::new(),
+            arrival_rates: VecDeque::new(),
             cut_at: Instant::START,
             grown_at: Instant::START,
             slowed_at: Instant::START,
@@ -146,6 +152,20 @@ impl Capacity {
         }
         .max(MIN_RATE);
         self.configured.map_or(rate, |configured| rate.min(configured))
+    }
+
+    /// The rate that another model can rely on, in bit/s: the estimate, but not far above the rate at
+    /// which datagrams have arrived. A model that leaves room for repairs, or whose frames are lost
+    /// before the bottleneck, fills it with a part of the estimate only.
+    pub fn proven(&self) -> f64 {
+        let arrived = self.arrival_rates.iter().copied().max_by(f64::total_cmp);
+        let arrived = arrived.filter(|_| self.configured.is_none());
+        arrived.map_or(self.rate(), |arrived| self.rate().min(arrived * PROVEN))
+    }
+
+    /// The session changes its model.
+    pub fn change(&mut self) {
+        self.rate = self.rate.min(self.proven());
     }
 
     /// The rate to send at, in bit/s: the estimate, or less while nothing arrives or a queue is to
@@ -314,6 +334,7 @@ impl Capacity {
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
+        self.arrived_at(seen * train.received as f64 / bytes.max(1.0));
         self.delivered(seen, sent, now);
         self.flight.longest = Span::ZERO;
     }
@@ -431,6 +452,29 @@ mod tests {
         capacity.finish(Instant::START + 61_000 * MS);
         let floor = capacity.initial(capacity.smoothed_trip().unwrap());
         assert!(capacity.rate() <= floor.max(320e3) && floor < 1e6, "{}", capacity.rate());
+    }
+
+    /// Answers of which a quarter is lost arrive in slots with room for repairs: at half of the rate
+    /// that they are for, without a queue.
+    #[test]
+    fn another_model_gets_no_more_than_has_arrived() {
+        let mut capacity = Capacity::new(None, None, 1_500.0);
+        capacity.set_traffic(1_000.0, 1.0, 0.26);
+        let mut now = Instant::START;
+        for _ in 0..40 {
+            now += 4_000 * MS;
+            let arrives = (capacity.rate() * 0.6).min(100e3);
+            flight(&mut capacity, now, 20, arrives, (800, 0));
+            capacity.finish(now);
+        }
+        assert!(capacity.rate() > 150e3, "{}", capacity.rate());
+        assert!((95e3..130e3).contains(&capacity.proven()), "{}", capacity.proven());
+        capacity.change();
+        assert!(capacity.rate() < 130e3, "{}", capacity.rate());
+        let mut configured = Capacity::new(Some(1e6), None, 1_500.0);
+        flight(&mut configured, now, 20, 100e3, (800, 0));
+        configured.finish(now);
+        assert_eq!(configured.proven(), configured.rate());
     }
 
     #[test]

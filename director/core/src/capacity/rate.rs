@@ -1,7 +1,7 @@
 //! The path's rate, from how fast datagrams have arrived.
 
 use super::flight::Flight;
-use super::{Capacity, FILLS};
+use super::{ARRIVAL_RATES, Capacity, FILLS};
 use crate::Instant;
 
 /// Growth of the rate with each flight that does not fill the bottleneck: before the first that
@@ -63,6 +63,14 @@ impl Capacity {
         self.recent.iter().copied().max_by(f64::total_cmp)
     }
 
+    /// Datagrams have arrived at this rate, in bit/s.
+    pub(super) fn arrived_at(&mut self, rate: f64) {
+        self.arrival_rates.push_back(rate);
+        if self.arrival_rates.len() > ARRIVAL_RATES {
+            self.arrival_rates.pop_front();
+        }
+    }
+
     /// The path carries all: raises the rate, at most once in a round trip.
     fn grow(&mut self, now: Instant) {
         if self.grown_at > Instant::START && now < self.grown_at + self.trip() {
@@ -82,6 +90,7 @@ impl Capacity {
             return;
         }
         let Some(seen) = flight.rate() else { return };
+        self.arrived_at(seen * self.scale);
         // What a radio behind the bottleneck has lost has passed the bottleneck.
         let seen = seen * self.scale / (1.0 - self.loss).max(0.1);
         // `delivered` looks at the round trips and the losses of the flight.

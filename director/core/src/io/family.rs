@@ -2,6 +2,7 @@
 
 use super::Error;
 use crate::session::Config;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 /// The group of sessions over IPv6 without a configured one: transient, on this link (RFC 4291, 2.7).
@@ -16,7 +17,7 @@ fn wrong(what: String) -> Error {
 /// Fits a configuration to the family of the hub's address.
 ///
 /// # Errors
-/// [`Error`] if members or a configured group are of the other family.
+/// [`Error`] if members or a configured group are of the other family, or two members have one address.
 pub(super) fn adapt(
     config: &mut Config,
     local: SocketAddr,
@@ -34,7 +35,21 @@ pub(super) fn adapt(
         }
     }
     let other = members.iter().chain([&config.group]).find(|at| at.is_ipv6() != local.is_ipv6());
-    other.map_or(Ok(()), |other| Err(mixed(local, *other)))
+    if let Some(other) = other {
+        return Err(mixed(local, *other));
+    }
+    let mut known = BTreeSet::new();
+    // A datagram from there would always be the last one's, and the others would never join.
+    match members.iter().find(|at| !known.insert((at.ip(), at.port()))) {
+        None => Ok(()),
+        Some(at) => Err(Error::Socket {
+            what: format!("two members have the address {at}"),
+            source: std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                "each member needs another address, or one of the places",
+            ),
+        }),
+    }
 }
 
 /// The error of two addresses of different families.

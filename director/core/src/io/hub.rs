@@ -7,6 +7,7 @@ use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::resolver::Announcement;
 use super::waiting::Waiting;
+use super::warning::Warnings;
 use super::{AT_ONCE, Clock, Error, family, outside_rate, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
@@ -43,6 +44,7 @@ impl Session {
         local: SocketAddr,
         members: &[SocketAddr],
         factories: &[Arc<dyn StackFactory>],
+        warnings: Warnings,
     ) -> Result<Self, Error> {
         family::adapt(&mut config, local, members)?;
         let paths = Paths::new(local, members);
@@ -83,6 +85,7 @@ impl Session {
             ready: Vec::new(),
             commands: commands.downgrade(),
             incoming,
+            warnings,
         };
         tokio::spawn(driver.run(receiver));
         Ok(Self { commands, inbox: Arc::new(Mutex::new(Some(Inbox(inbox)))), _announcement: None })
@@ -122,7 +125,8 @@ impl Session {
     /// does. By multicast, the libraries of other members get the message too, and drop it.
     ///
     /// # Errors
-    /// [`SessionError`] if no model can carry the message, or the session is over.
+    /// [`SessionError`] if no model can carry the message, there is no such member, or the session is
+    /// over.
     pub async fn collect_from(
         &self,
         members: &[MemberId],
@@ -207,6 +211,7 @@ struct Driver {
     /// Does not keep the session alive.
     commands: mpsc::WeakUnboundedSender<Command>,
     incoming: mpsc::Sender<Incoming>,
+    warnings: Warnings,
 }
 
 impl Driver {
@@ -240,6 +245,9 @@ impl Driver {
         for reply in self.hub.take_replies() {
             // As any other datagram, it may be lost.
             let _ = self.socket.try_send_to(&reply, from);
+        }
+        if self.hub.take_refused() {
+            self.warnings.refused(from);
         }
         if let Some(fresh) = self.hub.take_fresh()
             && member != Some(fresh)

@@ -19,6 +19,10 @@ pub(super) struct Log {
     /// Length of the log, and how much of it was written when it was made anew, in bytes.
     length: u64,
     compacted: u64,
+    /// How much of it is certainly on the disk, in bytes.
+    synced: u64,
+    /// Whether a part of a record may follow.
+    is_torn: bool,
 }
 
 /// What was read from a log.
@@ -59,25 +63,52 @@ impl Log {
             true => Some(set_aside(folder, name, &bytes).map_err(at)?),
             false => None,
         };
-        file.set_len(length as u64).map_err(at)?;
+        let is_torn = length < bytes.len();
         let length = length as u64;
-        let log = Self { folder: folder.to_owned(), name, file, length, compacted: 0 };
+        let (folder, compacted, synced) = (folder.to_owned(), 0, length);
+        let mut log = Self { folder, name, file, length, compacted, synced, is_torn };
+        log.cut().map_err(at)?;
         Ok((log, Contents { records, damaged }))
     }
 
     /// Appends records; they are on the disk when it returns.
     ///
     /// # Errors
-    /// If the disk is full or fails: then the log ends before them.
+    /// If the disk is full or fails: then the log ends before them, and the next call can succeed.
     pub fn append(&mut self, records: &[Vec<u8>]) -> io::Result<()> {
         let bytes: Vec<u8> = records.iter().flat_map(|record| framed(record)).collect();
-        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
-            // A part of them must not be before the next ones.
-            self.file.set_len(self.length)?;
+        self.write(&bytes)?;
+        if let Err(error) = self.file.sync_data() {
+            // The system may have dropped all that it had not written, notes as well: a hole would end
+            // the log.
+            self.length = self.synced;
+            self.is_torn = true;
+            let _ = self.cut();
+            return Err(error);
+        }
+        self.synced = self.length;
+        Ok(())
+    }
+
+    /// Writes bytes after the last record.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.cut()?;
+        if let Err(error) = self.file.write_all(bytes) {
+            self.is_torn = true;
+            // Before the next record at the latest.
+            let _ = self.cut();
             return Err(error);
         }
         self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Removes the part of a record at the end: it must not precede another one.
+    fn cut(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.length)?;
+            self.is_torn = false;
+        }
         Ok(())
     }
 
@@ -86,13 +117,7 @@ impl Log {
     /// # Errors
     /// As [`append`](Self::append).
     pub fn note(&mut self, record: &[u8]) -> io::Result<()> {
-        let bytes = framed(record);
-        if let Err(error) = self.file.write_all(&bytes) {
-            self.file.set_len(self.length)?;
-            return Err(error);
-        }
-        self.length += bytes.len() as u64;
-        Ok(())
+        self.write(&framed(record))
     }
 
     /// Whether most of the log may be void.
@@ -106,17 +131,43 @@ impl Log {
     /// If the disk is full or fails: the former log stays.
     pub fn compact(&mut self, records: &[Vec<u8>]) -> io::Result<()> {
         let path = self.folder.join(format!("{}.next", self.name));
-        let mut next = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
         let bytes: Vec<u8> = records.iter().flat_map(|record| framed(record)).collect();
-        next.write_all(&bytes)?;
-        next.sync_all()?;
-        // Before it has the name, so that no other program can take it in between.
-        lock(&next)?;
-        std::fs::rename(&path, self.folder.join(self.name))?;
-        File::open(&self.folder)?.sync_all()?;
+        let next = match renamed(&path, &self.folder.join(self.name), &bytes) {
+            Ok(next) => next,
+            Err(error) => {
+                // It must not take the room that the next record needs.
+                let _ = std::fs::remove_file(&path);
+                // Not again at the next record, but when the log is twice as long.
+                self.compacted = self.length;
+                return Err(error);
+            }
+        };
+        // From here on the former log has no name, so that a record in it would be lost.
         (self.file, self.length) = (next, bytes.len() as u64);
-        self.compacted = self.length;
-        Ok(())
+        (self.compacted, self.synced, self.is_torn) = (self.length, self.length, false);
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+/// Writes a file and renames it over another one.
+fn renamed(path: &Path, to: &Path, bytes: &[u8]) -> io::Result<File> {
+    // Appends: after a failed write, the next record goes to the end that is left.
+    let mut next = OpenOptions::new().append(true).create(true).open(path)?;
+    next.set_len(0)?;
+    next.write_all(bytes)?;
+    next.sync_all()?;
+    // Before it has the name, so that no other program can take it in between.
+    lock(&next)?;
+    std::fs::rename(path, to)?;
+    Ok(next)
+}
+
+/// What a user can do about a failed write; empty if that is not known.
+pub(super) fn fix(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => ": free space there, then try again",
+        _ => "",
     }
 }
 
@@ -231,6 +282,45 @@ mod tests {
         assert_eq!(folder.open().unwrap().1.records, [b"one".to_vec(), b"four".to_vec()]);
         let error = Log::open(&folder.0, "out.log", 10).unwrap_err().to_string();
         assert!(error.contains("remove the file, or raise the limit"), "{error}");
+    }
+
+    /// What failed before: after a compaction the next record went to where the failed one had ended, so
+    /// that a hole preceded it and the log was damaged; if it could not be cut, it preceded the next one.
+    #[test]
+    fn a_record_that_was_written_in_part_damages_no_other() {
+        let folder = Folder::new("torn");
+        let (mut log, _) = folder.open().unwrap();
+        log.compact(&[b"one".to_vec()]).unwrap();
+        log.file.write_all(&framed(b"never counted")[..10]).unwrap();
+        log.is_torn = true;
+        log.append(&[b"two".to_vec()]).unwrap();
+        // Neither writing nor cutting works.
+        let broken = File::open(folder.0.join("out.log")).unwrap();
+        let file = std::mem::replace(&mut log.file, broken);
+        (&file).write_all(&framed(b"a part")[..12]).unwrap();
+        log.append(&[b"three".to_vec()]).unwrap_err();
+        log.note(b"three").unwrap_err();
+        log.file = file;
+        log.append(&[b"four".to_vec()]).unwrap();
+        drop(log);
+        let (_log, contents) = folder.open().unwrap();
+        let records = [b"one".to_vec(), b"two".to_vec(), b"four".to_vec()];
+        assert_eq!(contents, Contents { records: records.to_vec(), damaged: None });
+    }
+
+    /// What failed before: what was written of the new log took the room that the next record needed.
+    #[test]
+    fn a_failed_compaction_leaves_the_former_log_and_no_file() {
+        let folder = Folder::new("compaction");
+        let (mut log, _) = folder.open().unwrap();
+        log.append(&[b"one".to_vec()]).unwrap();
+        let next = folder.0.join("out.log.next");
+        std::os::unix::fs::symlink("/dev/full", &next).unwrap();
+        log.compact(&[b"two".to_vec()]).unwrap_err();
+        assert!(next.symlink_metadata().is_err());
+        log.append(&[b"three".to_vec()]).unwrap();
+        drop(log);
+        assert_eq!(folder.open().unwrap().1.records, [b"one".to_vec(), b"three".to_vec()]);
     }
 
     proptest! {

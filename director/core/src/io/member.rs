@@ -272,28 +272,25 @@ impl Driver {
         properties: MessageProperties,
         now: Instant,
     ) -> Result<u32, SessionError> {
-        let full = |member: &Member| SessionError::Full(member.open_messages());
         let member = &mut self.member;
-        match what {
-            Outgoing::Message(bytes) => {
-                member.publish(bytes, properties, now).map_err(|_| full(member))
-            }
-            Outgoing::Request(bytes) => {
-                member.request(bytes, properties, now).map_err(|_| full(member))
-            }
+        let sent = match what {
+            Outgoing::Message(bytes) => member.publish(bytes, properties, now),
+            Outgoing::Request(bytes) => member.request(bytes, properties, now),
             Outgoing::Publication { topic, bytes } => {
-                member.publish_to(topic, bytes, properties, now)
+                return member.publish_to(topic, bytes, properties, now);
             }
-            Outgoing::Subscribe(filter) => member.subscribe(filter, now),
-            Outgoing::Unsubscribe(filter) => member.unsubscribe(filter, now),
-        }
+            Outgoing::Subscribe(filter) => return member.subscribe(filter, now),
+            Outgoing::Unsubscribe(filter) => return member.unsubscribe(filter, now),
+        };
+        sent.map_err(|error| SessionError::of_uplink(error, member.open_messages()))
     }
 
-    /// Writes what has changed to the disk; `false` if that fails: then this end sends and reports
-    /// nothing more, so that the next start has the same outcomes.
+    /// Writes what has changed to the disk, now or later; `false` if there is no storage any more: then
+    /// this end sends and reports nothing more, so that the next start has the same outcomes.
     async fn save(&mut self) -> bool {
-        let changes = self.member.take_changes();
-        let Err(why) = self.saver.write(changes, self.clock.now()).await else { return true };
+        let Err(why) = self.saver.save_in_time(&mut self.member, self.clock.now()).await else {
+            return true;
+        };
         for (_, reply) in self.outcomes.drain() {
             let _ = reply.send(Err(SessionError::Storage(why.clone())));
         }
@@ -312,14 +309,14 @@ impl Driver {
             let why = "the member has no storage: set one before it listens";
             return Err(SessionError::Storage(why.to_owned()));
         }
-        let number = self.send(what, properties, now)?;
-        let changes = self.member.take_changes();
-        self.saver.begin(number, &changes);
-        if let Err(why) = self.saver.write(changes, now).await {
-            self.member.withdraw_stored(number);
-            self.saver.forget(number);
-            return Err(SessionError::Storage(why));
+        if !properties.stored {
+            return self.send(what, properties, now);
         }
+        // Earlier changes first: they must not be lost if this message has no room.
+        self.saver.save(&mut self.member, now).await.map_err(SessionError::Storage)?;
+        let number = self.send(what, properties, now)?;
+        let begun = self.saver.begin(&mut self.member, number, now).await;
+        begun.map_err(SessionError::Storage)?;
         Ok(number)
     }
 

@@ -13,10 +13,15 @@ impl Session {
         let _ = self.commands.send(Command::Revoke(member));
     }
 
+    /// Whether the session is over, because its runtime has ended: sending is an error then.
+    pub fn is_over(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// Accepts a revoked member again, with this key if each member has one.
     ///
     /// # Errors
-    /// [`SessionError`] if the key is too short, or the session is over.
+    /// [`SessionError`] if the key is too short, there is no such member, or the session is over.
     pub async fn admit(&self, member: MemberId, key: &[u8]) -> Result<(), SessionError> {
         let (reply, receiver) = oneshot::channel();
         let command = Command::Admit(member, key.to_vec(), reply);

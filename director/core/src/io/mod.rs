@@ -23,6 +23,7 @@ mod saver;
 pub mod socket;
 mod storage;
 mod waiting;
+mod warning;
 
 pub use command::Collected;
 pub use durable::DurableMessage;

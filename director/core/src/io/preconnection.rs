@@ -5,6 +5,7 @@ use super::discovery::Announcement;
 use super::outside::{self, StackFactory};
 use super::resolver::Resolve;
 use super::saver::Folder;
+use super::warning::Warnings;
 use super::{Error, Listener, Session};
 use crate::Span;
 use crate::conditions::Conditions;
@@ -25,6 +26,7 @@ pub struct Preconnection {
     map: Arc<PerformanceMap>,
     factories: Vec<Arc<dyn StackFactory>>,
     folder: Option<Folder>,
+    warnings: Warnings,
     /// The name that the hub announces.
     #[cfg(feature = "discovery")]
     announced: Option<String>,
@@ -39,6 +41,7 @@ impl Preconnection {
             map,
             factories: Vec::new(),
             folder: None,
+            warnings: Warnings::default(),
             #[cfg(feature = "discovery")]
             announced: None,
         }
@@ -110,6 +113,15 @@ impl Preconnection {
         self
     }
 
+    /// The hub reports here what its operator should know, in a line of text: a hello that none of the
+    /// session's keys opens, because a member has another key, at most once a minute. `report` is called
+    /// on the session's task, so it must not block. It has no effect at a member.
+    #[must_use]
+    pub fn on_warning(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.warnings = Warnings::to(report);
+        self
+    }
+
     /// Restricts the session to these models.
     #[must_use]
     pub fn models(mut self, models: &[ModelId]) -> Self {
@@ -152,7 +164,8 @@ impl Preconnection {
     ) -> Result<Session, Error> {
         let members: Vec<SocketAddr> = members.iter().map(|member| (*member).into()).collect();
         let local = local.into();
-        let session = Session::open(self.config, self.map, local, &members, &self.factories)?;
+        let (config, map, warnings) = (self.config, self.map, self.warnings);
+        let session = Session::open(config, map, local, &members, &self.factories, warnings)?;
         #[cfg(feature = "discovery")]
         let session = {
             // When its socket is bound, so that no member finds a hub that cannot receive.

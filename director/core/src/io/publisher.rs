@@ -14,8 +14,8 @@ impl Publisher {
     /// Sends a message and waits for its outcome, until its lifetime ends at most.
     ///
     /// # Errors
-    /// [`SessionError::Full`] if too many messages are open, [`SessionError::Over`] if the
-    /// listener was dropped.
+    /// [`SessionError::Full`] if too many messages are open, [`SessionError::TooLong`] above 4 MiB,
+    /// [`SessionError::Over`] if the listener was dropped.
     pub async fn publish(
         &self,
         message: &[u8],
@@ -106,6 +106,11 @@ impl Publisher {
         let command = Command::Send { what, properties, reply, on_disk: None };
         self.0.send(command).map_err(|_| SessionError::Over)?;
         outcome.await.map_err(|_| SessionError::Over)?
+    }
+
+    /// Whether its listener is over: dropped, or without a storage that it needs. Sending is an error then.
+    pub fn is_over(&self) -> bool {
+        self.0.is_closed()
     }
 
     /// Leaves the session: open messages go first, for 10 s at most.

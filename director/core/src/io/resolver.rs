@@ -27,10 +27,21 @@ pub fn resolve(name: &str) -> Result<SocketAddr, Error> {
         return discovery::find(hub);
     }
     let wrong = |source| Error::Socket { what: format!("cannot resolve {name}"), source };
+    if !has_port(name) {
+        let why = "NAME:PORT is expected, for example hub:5700, 127.0.0.1:5700 or [::1]:5700";
+        return Err(wrong(std::io::Error::new(std::io::ErrorKind::InvalidInput, why)));
+    }
     let found = name.to_socket_addrs().map_err(wrong)?;
     found
         .min_by_key(SocketAddr::is_ipv6)
         .ok_or_else(|| wrong(std::io::ErrorKind::AddrNotAvailable.into()))
+}
+
+fn has_port(name: &str) -> bool {
+    let is_port = |(host, port): (&str, &str)| {
+        !host.is_empty() && !host.contains(':') && port.parse::<u16>().is_ok()
+    };
+    name.parse::<SocketAddr>().is_ok() || name.rsplit_once(':').is_some_and(is_port)
 }
 
 /// Gives the hub's address; may block.
@@ -83,5 +94,21 @@ impl Resolver {
         let found = running.await;
         self.running = None;
         found.ok()?.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_port_gets_the_expected_form() {
+        for name in ["127.0.0.1", "hub", "::1", "[::1]", "hub:", "hub:70000", ":5700"] {
+            let error = resolve(name).unwrap_err().to_string();
+            let expected = format!("cannot resolve {name}: NAME:PORT is expected");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        assert_eq!(resolve("127.0.0.1:9").unwrap(), ([127, 0, 0, 1], 9).into());
+        assert!(resolve("[::1]:9").unwrap().is_ipv6());
     }
 }

@@ -1,6 +1,6 @@
 //! The folder of a member's stored messages.
 
-use super::log::Log;
+use super::log::{self, Log};
 use crate::rng::Seed;
 use crate::uplink::{Failure, Outcome, SenderId, StoredChange, StoredMessage, StoredState, Token};
 use crate::{Instant, Span};
@@ -70,7 +70,14 @@ impl Storage {
             storage.sender = fresh_sender()?;
             storage.begin(Token::default());
         }
-        storage.compact()?;
+        // On a full disk the former log serves as well, if it names the sender.
+        let is_named = |record: &Vec<u8>| record.first() == Some(&SENDER);
+        if let Err(error) = storage.compact()
+            && (contents.damaged.is_some() || !contents.records.iter().any(is_named))
+        {
+            let why = format!("{error}{}", log::fix(&error));
+            return Err(io::Error::new(error.kind(), why));
+        }
         let clock = Wall::now(now);
         let mut restored = Restored {
             state: StoredState { sender: storage.sender, next: storage.next, open: Vec::new() },
@@ -288,4 +295,39 @@ fn decode_outcome(bytes: &[u8]) -> Option<Outcome> {
         5 => Outcome::Failed(Failure::TooLong),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: a member did not start on a full disk, though it could read its messages.
+    #[test]
+    fn a_folder_on_a_full_disk_can_be_opened() {
+        let name = format!("director-storage-open-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let next = folder.join(format!("{LOG}.next"));
+        let full = || std::os::unix::fs::symlink("/dev/full", &next).unwrap();
+        let open = || Storage::open(&folder, 1_000, Instant::START);
+        std::fs::create_dir_all(&folder).unwrap();
+        full();
+        // Without a name for the sender it could not say which messages the hub has had.
+        open().unwrap_err();
+        let (mut storage, before) = open().unwrap();
+        let message = StoredMessage {
+            id: 1,
+            kind: 0,
+            body: b"a reading".to_vec(),
+            priority: 100,
+            until: Instant::START + Span::from_s(60),
+            begun: None,
+        };
+        storage.write(&[StoredChange::Added(message)], Instant::START).unwrap();
+        drop(storage);
+        full();
+        let (_storage, restored) = open().unwrap();
+        assert_eq!(restored.state.sender, before.state.sender);
+        assert_eq!(restored.state.open[0].body, b"a reading");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -22,7 +22,7 @@ use crate::properties::TransportProperties;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::{Pattern, QosTargets};
 use crate::topic::TopicError;
-use crate::uplink::LIFETIME;
+use crate::uplink::{LIFETIME, MAX_BYTES, UplinkError};
 use crate::{Instant, Span};
 use core::net::{Ipv4Addr, SocketAddr};
 
@@ -113,6 +113,12 @@ pub enum SessionError {
          send again"
     )]
     Full(usize),
+    /// The message has this number of bytes, more than a member can have open.
+    #[error("the message has {0} bytes, and {MAX_BYTES} are the maximum: send it in parts")]
+    TooLong(usize),
+    /// The session has no such member; it has this number of members and places.
+    #[error("there is no member {0}: the session has {1} members and places, with numbers from 0")]
+    NoMember(MemberId, u16),
     /// A topic or filter is not valid.
     #[error(transparent)]
     Topic(#[from] TopicError),
@@ -125,6 +131,14 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// The error of a member with this number of open messages.
+    pub(crate) fn of_uplink(error: UplinkError, open: usize) -> Self {
+        match error {
+            UplinkError::Full => Self::Full(open),
+            UplinkError::TooLong(bytes) => Self::TooLong(bytes),
+        }
+    }
+
     /// Why none of the models suits: the reasons of those that this end has, and those that it lacks.
     fn no_model(
         because: impl Iterator<Item = String>,

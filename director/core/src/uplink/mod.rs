@@ -56,7 +56,9 @@ pub enum Failure {
     #[error("the hub has refused it: its queue is full, or its application does not answer")]
     Refused,
     /// It has too many chunks for datagrams of this size.
-    #[error("it is too long for datagrams of this size")]
+    #[error(
+        "it is too long: it needs more than 256 datagrams, or about 24 kB with packets of 127 bytes; send it in parts"
+    )]
     TooLong,
 }
 
@@ -71,10 +73,25 @@ pub enum Outcome {
     Unknown,
 }
 
-/// A message is not accepted because too many are open.
+/// Why a message is not accepted; none of it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MAX_OPEN} messages or {MAX_BYTES} bytes are open: wait for an outcome, then send again")]
-pub struct UplinkFull;
+pub enum UplinkError {
+    /// Too many are open.
+    #[error(
+        "{MAX_OPEN} messages or {MAX_BYTES} bytes are open: wait for an outcome, then send again"
+    )]
+    Full,
+    /// It has this number of bytes, more than a member can have open.
+    #[error("the message has {0} bytes, and {MAX_BYTES} are the maximum: send it in parts")]
+    TooLong(usize),
+}
+
+impl UplinkError {
+    /// The error for a message with this number of bytes that has no room.
+    fn of(bytes: usize) -> Self {
+        if bytes > MAX_BYTES { Self::TooLong(bytes) } else { Self::Full }
+    }
+}
 
 /// Maximum number of open messages of a member, and of their bytes.
 pub(crate) const MAX_OPEN: usize = 1_024;

@@ -2,7 +2,7 @@
 
 use super::lane::{Path, reply};
 use super::{Failure, Lane, MAX_BYTES, MAX_OPEN, MessageProperties, Outcome};
-use super::{LEAVE, UplinkFull};
+use super::{LEAVE, UplinkError};
 use crate::keys::{Party, Root};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -53,7 +53,7 @@ pub struct Uplink {
 
 impl Uplink {
     /// Queues the message that the member leaves.
-    pub fn leave(&mut self, lifetime: Span, now: Instant) -> Result<u32, UplinkFull> {
+    pub fn leave(&mut self, lifetime: Span, now: Instant) -> Result<u32, UplinkError> {
         // After all others.
         self.push(
             LEAVE,
@@ -70,10 +70,11 @@ impl Uplink {
         bytes: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         let full = self.open() >= MAX_OPEN || self.bytes + bytes.len() > MAX_BYTES;
         // Numbers are nonces: none is used twice.
-        let next = self.last.checked_add(1).filter(|_| !full).ok_or(UplinkFull)?;
+        let next =
+            self.last.checked_add(1).filter(|_| !full).ok_or(UplinkError::of(bytes.len()))?;
         self.last = next;
         self.bytes += bytes.len();
         let until = now + properties.lifetime;

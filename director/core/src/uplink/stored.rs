@@ -4,7 +4,7 @@
 
 use super::lane::{INTRODUCE, PUBLISH, STORED};
 use super::{
-    Failure, MAX_BYTES, MAX_OPEN, MessageProperties, Outcome, Publication, Uplink, UplinkFull,
+    Failure, MAX_BYTES, MAX_OPEN, MessageProperties, Outcome, Publication, Uplink, UplinkError,
 };
 use crate::Instant;
 #[cfg(not(feature = "std"))]
@@ -122,19 +122,19 @@ impl Stored {
     /// Takes a message; returns its number in this start.
     ///
     /// # Errors
-    /// [`UplinkFull`].
+    /// [`UplinkError`].
     pub fn send(
         &mut self,
         kind: u8,
         body: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         let id = self.next;
         let oldest = self.open.keys().next().copied().unwrap_or(id);
         let is_far = id - oldest >= MAX_BACK;
         if is_far || self.open.len() >= MAX_OPEN || self.bytes + body.len() > MAX_BYTES {
-            return Err(UplinkFull);
+            return Err(UplinkError::of(body.len()));
         }
         let MessageProperties { lifetime, priority, .. } = properties;
         let until = now + lifetime;
@@ -264,8 +264,19 @@ impl Stored {
         core::mem::take(&mut self.changes)
     }
 
-    /// Outcomes since the last call; each message has one.
+    /// Changes that could not be stored: they precede later ones, and hold back what follows from
+    /// them.
+    pub fn keep_changes(&mut self, mut changes: Vec<StoredChange>) {
+        changes.append(&mut self.changes);
+        self.changes = changes;
+    }
+
+    /// Outcomes since the last call; each message has one. None while changes are to be stored: after a
+    /// restart, a message must not have another outcome.
     pub fn take_outcomes(&mut self) -> VecDeque<(u32, Outcome)> {
-        core::mem::take(&mut self.outcomes)
+        match self.changes.is_empty() {
+            true => core::mem::take(&mut self.outcomes),
+            false => VecDeque::new(),
+        }
     }
 }

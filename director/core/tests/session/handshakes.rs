@@ -338,3 +338,40 @@ proptest! {
         prop_assert_eq!(&pair.delivered, &[(0, b"once".to_vec())]);
     }
 }
+
+/// The first hello of a member with these keys.
+fn hello_of(security: Security, seed: u64) -> Vec<u8> {
+    let mut member = member(&Config { security, ..plain_config() }, seed);
+    let (hello, _) = member.poll(Instant::from_ns(1));
+    hello.filter(|hello| kind(hello) == 0x26).unwrap()
+}
+
+/// What failed before: nothing at a hub said that a member has another key.
+#[test]
+fn a_hello_that_no_key_opens_is_reported_once_a_minute_and_changes_nothing() {
+    let key = |of: u8| vec![of; 16];
+    for security in [Security::Key(key(1)), Security::Keys(vec![key(1), key(2)])] {
+        let mut hub = hub(&Config { security, ..plain_config() }, 2, 7);
+        let explained = hub.explain();
+        let mut refused = |seed: u64, of: u8, second: u64, from: Option<u32>| {
+            hub.receive(
+                &hello_of(Security::Key(key(of)), seed),
+                from,
+                Instant::from_ns(second * 1_000_000_000),
+            );
+            assert_eq!(hub.explain(), explained);
+            assert!(hub.take_replies().is_empty() || of != 9);
+            hub.take_refused()
+        };
+        // Of the right key, also without a vacant place.
+        assert!(!refused(20, 1, 1, Some(0)));
+        assert!(!refused(21, 1, 1, None));
+        assert!(refused(22, 9, 2, None));
+        for second in 3..62 {
+            assert!(!refused(20 + second, 9, second, Some(1)));
+        }
+        assert!(refused(100, 9, 62, Some(1)));
+        assert!(!refused(101, 1, 200, None));
+        assert!(hub.take_events().is_empty());
+    }
+}

@@ -50,6 +50,7 @@ struct World {
     hub: Hub,
     member: Member,
     disk: Disk,
+    is_full: bool,
     loss: f64,
     state: u64,
     now: u64,
@@ -69,6 +70,7 @@ fn world(loss: f64, seed: u64) -> World {
         member: member(&config, seed + 1),
         config,
         disk: Disk::default(),
+        is_full: false,
         loss,
         state: seed | 1,
         now: 0,
@@ -113,17 +115,28 @@ impl World {
                     false => self.member.receive(&datagram, now),
                 }
             }
-            self.disk.write(self.member.take_changes());
+            self.save();
             while let (Some(datagram), _) = self.member.poll(now) {
                 self.carry(true, datagram);
             }
-            self.disk.write(self.member.take_changes());
+            self.save();
             let events = self.member.take_events();
+            let has_outcome = events.iter().any(|e| matches!(e, MemberEvent::Outcome { .. }));
+            assert!(!self.is_full || !has_outcome, "an outcome that is not on the disk");
             self.joins += events.iter().filter(|e| matches!(e, MemberEvent::Joined { .. })).count();
             while let (Some((_, datagram)), _) = self.hub.poll(now) {
                 self.carry(false, datagram);
             }
             self.application();
+        }
+    }
+
+    /// Writes what has changed, if the disk has room.
+    fn save(&mut self) {
+        let changes = self.member.take_changes();
+        match self.is_full {
+            true => self.member.keep_changes(changes),
+            false => self.disk.write(changes),
         }
     }
 
@@ -210,6 +223,35 @@ proptest! {
                     prop_assert!(hub_restarts || id % 7 == 6, "{} is unknown", id);
                 }
             }
+        }
+    }
+}
+
+/// What failed before: a member whose disk was full for a moment ended, and took no message until its
+/// program started again.
+#[test]
+fn a_full_disk_delays_outcomes_and_a_member_goes_on_when_it_has_room() {
+    for seed in 1..=10 {
+        let mut world = world(0.2, seed * 31);
+        world.run(3_000);
+        (0..4).for_each(|n| world.publish(n, Span::from_s(600)));
+        world.run(seed * 20);
+        world.is_full = true;
+        world.run(10_000);
+        if seed % 2 == 0 {
+            world.restart_member();
+            world.run(10_000);
+        }
+        let ended = world.disk.ended.len();
+        world.is_full = false;
+        world.run(1_000);
+        (4..8).for_each(|n| world.publish(n, Span::from_s(600)));
+        world.run(300_000);
+        assert_eq!((world.disk.ended.len(), world.disk.open.len()), (8, 0), "{seed}: {ended}");
+        for (id, outcome) in &world.disk.ended {
+            let times = world.taken.get(&[*id as u8][..]).copied().unwrap_or(0);
+            let is_taken = matches!(outcome, Outcome::Acknowledged(_));
+            assert_eq!(times, usize::from(is_taken), "{seed}: {id} {outcome:?}");
         }
     }
 }

@@ -3,7 +3,10 @@
 use crate::bed::*;
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent, MessageFrom, SessionError};
-use director::{Conditions, Failure, Instant, MessageProperties, ModelId, Outcome, Pattern, Span};
+use director::{
+    Conditions, Failure, Instant, MessageProperties, ModelId, Outcome, Pattern, Span, StoredState,
+    UplinkError,
+};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -235,6 +238,38 @@ fn too_many_open_messages_are_an_error_and_their_ends_make_room() {
     let refused = (0..2_000)
         .find_map(|_| world.hub.send_within(b"x", &[0], lifetime, Instant::from_ns(now)).err());
     assert!(matches!(refused, Some(SessionError::Full(1_024))), "{refused:?}");
+}
+
+/// What failed before: it was reported as too many open messages, and its sender waited for their end.
+#[test]
+fn a_message_that_never_fits_is_an_error_with_sizes() {
+    let mut world = world(0.0, Application::Takes, 5);
+    let (now, length) = (Instant::from_ns(world.now), (4 << 20) + 1);
+    for stored in [false, true] {
+        let properties = MessageProperties { stored, ..MessageProperties::default() };
+        let long = world.member.publish(&vec![0; length], properties, now);
+        assert_eq!(long, Err(UplinkError::TooLong(length)));
+        let text = long.unwrap_err().to_string();
+        assert!(text.contains("4194305 bytes, and 4194304 are the maximum"), "{text}");
+        world.member.store(StoredState::default());
+    }
+}
+
+/// What failed before: it succeeded, without a receiver.
+#[test]
+fn a_member_that_does_not_exist_is_an_error() {
+    let mut world = world(0.0, Application::Takes, 5);
+    let now = Instant::from_ns(world.now);
+    let none = |result: Result<(), SessionError>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, SessionError::NoMember(9, 1)), "{error}");
+        assert!(error.to_string().contains("no member 9: the session has 1 members"), "{error}");
+    };
+    none(world.hub.send_to(b"x", &[0, 9], now).map(drop));
+    none(world.hub.send_within(b"x", &[9], None, now).map(drop));
+    none(world.hub.admit(9, b"a key of sixteen bytes", now));
+    world.hub.revoke(9, now);
+    assert_eq!((world.hub.open_messages(), world.hub.take_events().len()), (0, 0));
 }
 
 /// A member leaves, so that the hub does not wait for it, and comes back.

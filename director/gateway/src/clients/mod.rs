@@ -3,7 +3,7 @@
 
 mod traffic;
 
-use crate::budget::Outflow;
+use crate::budget::{OVERHEAD, Outflow};
 use crate::message::Message;
 use crate::packet::{Connect, HEAD, MAX_PACKET, MQTT_5, Packet};
 use crate::property::{Properties, id};
@@ -14,6 +14,9 @@ use std::collections::HashMap;
 
 /// Maximum number of sessions, also of clients that are not connected.
 const MAX_SESSIONS: usize = 10_000;
+
+/// Minimum time between two reports of refused clients, in seconds.
+const REPORT_EVERY_S: u64 = 60;
 
 /// What the gateway is to do for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,13 +64,31 @@ pub struct Clients {
     count: u64,
     /// Memory for messages of QoS 1 and 2 to all clients.
     outflow: Outflow,
+    /// Memory for their names, filters and wills.
+    states: Outflow,
+    /// Clients that were refused because of `MAX_SESSIONS` since the last report, and the second from
+    /// which the next one can be.
+    refused: u64,
+    report_at: u64,
 }
 
 impl Clients {
     /// No clients; `start` is different for each start of a gateway.
     pub fn new(start: u32) -> Self {
         let (sessions, names) = (HashMap::new(), HashMap::new());
-        Self { start, now_s: 0, sessions, names, count: 0, outflow: Outflow::default() }
+        let outflow = Outflow::default();
+        let states = Outflow::default();
+        Self {
+            start,
+            now_s: 0,
+            sessions,
+            names,
+            count: 0,
+            outflow,
+            states,
+            refused: 0,
+            report_at: 0,
+        }
     }
 
     /// Seconds since the start.
@@ -116,7 +137,25 @@ impl Clients {
         // Sessions of clients that do not return stay, so their number is bounded.
         let is_full = self.sessions.len() >= MAX_SESSIONS;
         (is_full && !self.sessions.contains_key(&connect.client))
-            .then_some(Refusal { old: 3, code: reason::UNAVAILABLE })
+            .then_some(Refusal { old: 3, code: reason::QUOTA })
+    }
+
+    /// What to report of clients and filters that were refused, once a minute.
+    pub fn report_refused(&mut self) -> Option<String> {
+        if self.now_s < self.report_at {
+            return None;
+        }
+        let (refused, filters) = (std::mem::take(&mut self.refused), self.states.take_dropped());
+        if refused + filters == 0 {
+            return None;
+        }
+        self.report_at = self.now_s + REPORT_EVERY_S;
+        let (sessions, used) = (self.sessions.len(), self.states.used() >> 20);
+        Some(format!(
+            "{refused} clients and {filters} filters were refused: {sessions} of {MAX_SESSIONS} sessions exist, \
+             also of clients that are away, and their names, filters and wills have {used} of 64 MiB. A client that does not come back should connect with clean session 1, or in MQTT 5 with a \
+             session expiry interval; restart the gateway to end the sessions of those that are gone"
+        ))
     }
 
     /// A name for a client that has none.
@@ -137,7 +176,11 @@ impl Clients {
 
     /// A connection begins with this packet.
     pub fn connect(&mut self, connection: u64, connect: Connect) -> Vec<Action> {
-        if let Some(Refusal { old, code }) = self.refusal(&connect) {
+        let will = connect.will.as_ref().map_or(0, Message::size);
+        let held = self.states.hold(connect.client.len() + will + OVERHEAD);
+        let full = held.is_none().then_some(Refusal { old: 3, code: reason::QUOTA });
+        if let Some(Refusal { old, code }) = self.refusal(&connect).or(full) {
+            self.refused += u64::from(code == reason::QUOTA);
             let code = if connect.level == MQTT_5 { code } else { old };
             let properties = Properties::default();
             let answer = Packet::ConnAck { present: false, code, properties };
@@ -166,6 +209,7 @@ impl Clients {
             actions.push(Action::Will(name.clone(), connect.will.clone()));
         }
         let packets = session.resume(connection, &connect, self.now_s);
+        session.own = held;
         self.names.insert(connection, name);
         // The answer precedes all other packets (3.2).
         let answer = Packet::ConnAck { present, code: reason::SUCCESS, properties };
@@ -255,4 +299,78 @@ fn supported() -> Properties {
         .long(id::MAXIMUM_PACKET, (MAX_PACKET + HEAD) as u32)
         .number(id::ALIAS_MAXIMUM, MAX_ALIASES)
         .flag(id::SHARED, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Room;
+    use crate::packet::Options;
+
+    /// What failed before: nothing in the log said so.
+    #[test]
+    fn clients_beyond_the_maximum_number_of_sessions_are_refused_with_a_reason_and_a_report() {
+        let mut clients = Clients::new(1);
+        let client = |number: usize, level: u8| Connect {
+            level,
+            client: number.to_string(),
+            ..Connect::default()
+        };
+        for number in 0..MAX_SESSIONS {
+            clients.connect(number as u64, client(number, 4));
+            clients.close(number as u64, true);
+        }
+        assert_eq!(clients.report_refused(), None);
+        for (level, expected) in [(4, 3), (MQTT_5, 0x97)] {
+            let actions = clients.connect(20_000, client(MAX_SESSIONS, level));
+            let [Action::Send(_, Packet::ConnAck { code, .. }), Action::Close(_)] = actions[..]
+            else {
+                panic!("{actions:?}")
+            };
+            assert_eq!(code, expected);
+        }
+        let report = clients.report_refused().unwrap();
+        let expected = "2 clients and 0 filters were refused: 10000 of 10000 sessions exist";
+        assert!(report.starts_with(expected), "{report}");
+        // One that has a session can come back.
+        let back = clients.connect(20_001, client(7, 4));
+        assert!(matches!(back[0], Action::Send(_, Packet::ConnAck { present: true, code: 0, .. })));
+        for second in 1..=60 {
+            clients.connect(20_002, client(MAX_SESSIONS, 4));
+            clients.tick();
+            assert_eq!(clients.report_refused().is_some(), second == 60, "{second}");
+        }
+    }
+    /// What failed before: one client could have 64 MB of filters, and each further one as much.
+    #[test]
+    fn filters_and_wills_of_all_clients_are_limited_in_bytes() {
+        let mut clients = Clients { states: Outflow::of(1 << 20), ..Clients::new(1) };
+        let connect = |name: &str, will: usize| {
+            let payload = vec![0; will].into();
+            let will = (will > 0).then(|| Message { payload, ..Message::default() });
+            Connect { level: 4, client: name.to_owned(), will, ..Connect::default() }
+        };
+        clients.connect(1, connect("a", 0));
+        let filter = |number: u8| (format!("{number}/{}", "x".repeat(60_000)), Options::of(0));
+        let filters: Vec<_> = (0..20).map(filter).collect();
+        let subscribe = Packet::Subscribe { id: 1, filters: filters.clone() };
+        let requested = clients.receive(1, subscribe, Room::default());
+        assert_eq!(requested.len(), 8, "twice the size of each");
+        assert!(clients.report_refused().unwrap().starts_with("0 clients and 12 filters"));
+        let refused = clients.connect(2, connect("b", 100_000));
+        assert!(matches!(refused[0], Action::Send(_, Packet::ConnAck { code: 3, .. })));
+        // What the client gives up makes room.
+        let filters = filters.into_iter().map(|(filter, _)| filter).collect();
+        clients.receive(1, Packet::Unsubscribe { id: 2, filters }, Room::default());
+        let accepted = clients.connect(2, connect("b", 100_000));
+        let is_accepted =
+            |own: &Action| matches!(own, Action::Send(_, Packet::ConnAck { code: 0, .. }));
+        assert!(accepted.iter().any(is_accepted), "{accepted:?}");
+        clients.close(2, true);
+        clients.connect(3, Connect { clean: true, ..connect("b", 0) });
+        clients.close(3, true);
+        clients.connect(4, Connect { clean: true, ..connect("a", 0) });
+        clients.close(4, true);
+        assert_eq!(clients.states.used(), 0);
+    }
 }

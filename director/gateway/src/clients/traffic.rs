@@ -38,7 +38,7 @@ impl Clients {
             Packet::Unsubscribe { id, filters } => {
                 let (mut removed, mut codes) = (Vec::new(), Vec::new());
                 for filter in filters {
-                    let had = session.filters.remove(&filter).is_some();
+                    let had = session.forget(&filter);
                     codes.push(if had { reason::SUCCESS } else { reason::NO_SUBSCRIPTION });
                     // Others are none of the hub's business.
                     removed.extend(had.then_some(filter));
@@ -105,7 +105,7 @@ impl Clients {
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
         let room = Room::default();
         let origin = Origin { client: name.clone(), session: session.number, id, room };
-        let requested = session.subscribe(id, filters);
+        let requested = session.subscribe(id, filters, &self.states);
         let mut actions = Vec::new();
         for requested in requested {
             let Requested { filter, qos, retained } = requested;
@@ -155,7 +155,7 @@ impl Clients {
             _ => code,
         };
         if code > 2 {
-            session.filters.remove(filter);
+            session.forget(filter);
         }
         let answer = session.granted(origin.id, filter, code);
         let connection = session.connection;

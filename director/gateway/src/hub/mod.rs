@@ -9,10 +9,11 @@ use crate::clients::{Action, Clients};
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
-use crate::storage::Change;
+use crate::session::Origin;
 use director::topic;
 use known::Known;
 use memory::{Memory, Waiting};
+use retained::Topics;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -48,8 +49,10 @@ pub struct Hub {
     retained: BTreeMap<String, Message>,
     /// Size of all retained messages, in bytes.
     retained_size: usize,
-    /// Changes of retained messages, if they are to be stored.
-    changes: Option<Vec<Change>>,
+    /// What is to be stored, if retained messages are.
+    unwritten: Option<Topics>,
+    /// Messages whose acknowledgements wait until then.
+    unacknowledged: Vec<Origin>,
 }
 
 impl Hub {
@@ -65,7 +68,8 @@ impl Hub {
             memory: Memory::default(),
             retained: BTreeMap::new(),
             retained_size: 0,
-            changes: None,
+            unwritten: None,
+            unacknowledged: Vec::new(),
         };
         let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
         (hub, effects)
@@ -292,7 +296,12 @@ impl Side for Hub {
                 Action::Send(to, packet) => effects.push(Effect::Send(to, packet)),
                 Action::Close(connection) => effects.push(Effect::Close(connection)),
                 Action::Publish(origin, message) => {
+                    let is_stored = message.retain && self.unwritten.is_some();
                     effects.extend(self.publish(message));
+                    if is_stored {
+                        self.unacknowledged.extend(origin);
+                        continue;
+                    }
                     // The hub has the message now, which is all that an acknowledgement says
                     // (decision 85).
                     let answers = origin.map(|origin| self.clients.published(&origin));
@@ -360,6 +369,7 @@ impl Side for Hub {
         let actions = self.clients.tick();
         let mut effects = self.act(actions);
         effects.extend(self.clients.report().map(Effect::Log));
+        effects.extend(self.clients.report_refused().map(Effect::Log));
         effects.extend(self.memory.report());
         let now_s = self.clients.now_s();
         self.retained.retain(|_, message| !message.is_expired(now_s));

@@ -1,16 +1,45 @@
 //! Retained messages of the hub.
 
 use super::Hub;
-use crate::gateway::{BATCH, Effect};
+use crate::budget::OVERHEAD;
+use crate::gateway::{BATCH, Effect, Side};
 use crate::message::Message;
-use crate::storage::Change;
+use crate::storage::{Change, Unwritten};
 use director::topic;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of retained messages.
 const MAX_RETAINED: usize = 100_000;
 /// Maximum size of all retained messages, in bytes; then further ones are not retained.
 const MAX_SIZE: usize = 256 << 20;
+
+/// Maximum size of the topics in [`Topics`], in bytes.
+const MAX_TOPICS: usize = 16 << 20;
+
+/// Topics whose retained messages have changed and are not stored.
+#[derive(Default)]
+pub(super) struct Topics {
+    names: BTreeSet<String>,
+    /// Size of `names`.
+    bytes: usize,
+    /// Whether there are more: on a full disk, clients could add and remove messages of any number of
+    /// topics.
+    is_all: bool,
+}
+
+impl Topics {
+    fn insert(&mut self, topic: &str) {
+        if self.is_all || self.names.contains(topic) {
+            return;
+        }
+        self.bytes += topic.len() + OVERHEAD;
+        if self.bytes > MAX_TOPICS {
+            *self = Self { is_all: true, ..Self::default() };
+            return;
+        }
+        self.names.insert(topic.to_owned());
+    }
+}
 
 impl Hub {
     /// Retained messages of a filter after a topic, and whether there are more.
@@ -38,12 +67,33 @@ impl Hub {
         let now_s = self.clients.now_s();
         let arrived = |(topic, message): (String, Message)| (topic, message.arrived(now_s));
         self.retained = retained.into_iter().map(arrived).collect();
-        self.changes = Some(Vec::new());
+        self.unwritten = Some(Topics::default());
     }
 
-    /// Changes since the last call, to be stored before the effects that came with them.
-    pub fn take_changes(&mut self) -> Vec<Change> {
-        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    /// What is to be stored before the messages are acknowledged; then call [`Self::written`].
+    pub fn unwritten(&self) -> Unwritten {
+        let Some(Topics { names, is_all, .. }) = &self.unwritten else {
+            return Unwritten::Changes(Vec::new());
+        };
+        if *is_all {
+            return Unwritten::All;
+        }
+        let now_s = self.clients.now_s();
+        let message = |topic: &String| Some(self.retained.get(topic)?.leaving(now_s));
+        let change = |topic: &String| Change { topic: topic.clone(), message: message(topic) };
+        Unwritten::Changes(names.iter().map(change).collect())
+    }
+
+    /// All is stored: acknowledges what has waited for that.
+    pub fn written(&mut self) -> Vec<Effect> {
+        if let Some(unwritten) = &mut self.unwritten {
+            *unwritten = Topics::default();
+        }
+        let mut actions = Vec::new();
+        for origin in std::mem::take(&mut self.unacknowledged) {
+            actions.extend(self.clients.published(&origin));
+        }
+        self.act(actions)
     }
 
     /// All retained messages, with the time that is left of each.
@@ -72,9 +122,8 @@ impl Hub {
             return Vec::new();
         }
         self.retained_size = size;
-        if let Some(changes) = &mut self.changes {
-            let message = kept.as_ref().map(|kept| kept.leaving(self.clients.now_s()));
-            changes.push(Change { topic: topic.clone(), message });
+        if let Some(unwritten) = &mut self.unwritten {
+            unwritten.insert(topic);
         }
         match kept {
             Some(kept) => drop(self.retained.insert(topic.clone(), kept)),
@@ -87,6 +136,8 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Room;
+    use crate::packet::{Ack, Connect, Packet, Publish};
 
     /// What failed before: with the maximum number of retained messages, topics kept their old ones.
     #[test]
@@ -110,5 +161,59 @@ mod tests {
         hub.publish(retain(8, b""));
         hub.publish(retain(MAX_RETAINED, b"with room"));
         assert_eq!((kept(&hub, 8), kept(&hub, MAX_RETAINED)), (None, Some(b"with room".to_vec())));
+    }
+    fn client(hub: &mut Hub) {
+        let connect = Connect { level: 4, client: "c".to_owned(), ..Connect::default() };
+        hub.clients().connect(1, connect);
+    }
+
+    /// The packets for a client that publishes with QoS 1.
+    fn answers(hub: &mut Hub, id: u16, retain: bool) -> Vec<Effect> {
+        let topic = format!("t/{id}");
+        let message =
+            Message { topic, payload: b"x"[..].into(), qos: 1, retain, ..Message::default() };
+        let publish = Packet::Publish(Publish { id, message, ..Publish::default() });
+        let actions = hub.clients().receive(1, publish, Room::default());
+        hub.act(actions)
+    }
+
+    fn acknowledged(id: u16) -> Effect {
+        Effect::Send(1, Packet::PubAck(Ack::new(id)))
+    }
+
+    #[test]
+    fn a_retained_message_is_acknowledged_when_it_is_stored() {
+        let (mut hub, _) = Hub::new(1, 0);
+        client(&mut hub);
+        assert_eq!(answers(&mut hub, 1, true), [acknowledged(1)], "without a storage");
+        hub.restore(BTreeMap::new());
+        assert_eq!(answers(&mut hub, 2, true), []);
+        assert_eq!(answers(&mut hub, 3, false), [acknowledged(3)]);
+        assert_eq!(answers(&mut hub, 4, true), []);
+        let Unwritten::Changes(changes) = hub.unwritten() else { panic!() };
+        let topics: Vec<&str> = changes.iter().map(|change| &change.topic[..]).collect();
+        assert_eq!(topics, ["t/2", "t/4"]);
+        // It is there, though the disk is full.
+        assert_eq!(hub.retained("t/2", None).0.len(), 1);
+        assert_eq!(hub.written(), [acknowledged(2), acknowledged(4)]);
+        assert_eq!(hub.unwritten(), Unwritten::Changes(Vec::new()));
+        assert_eq!(hub.written(), []);
+    }
+
+    #[test]
+    fn topics_that_are_not_stored_take_a_limited_memory() {
+        let (mut hub, _) = Hub::new(1, 0);
+        hub.restore(BTreeMap::new());
+        let topic = "x".repeat(60_000);
+        for number in 0..300 {
+            for payload in [&b"x"[..], b""] {
+                let topic = format!("{number}/{topic}");
+                let payload = payload.into();
+                hub.publish(Message { topic, payload, retain: true, ..Message::default() });
+            }
+        }
+        assert_eq!(hub.unwritten(), Unwritten::All);
+        hub.written();
+        assert_eq!(hub.unwritten(), Unwritten::Changes(Vec::new()));
     }
 }

@@ -2,7 +2,7 @@
 
 mod acks;
 
-use super::frame::{ChunkHead, HEADER, LAST_ATTEMPT};
+use super::frame::{ChunkHead, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 use super::sending::{Attempt, Delivered, Sending};
 use super::settings::{ArqSettings, Outcome, Refused, Request};
 use super::timeout::{MAX_DOUBLED, Responses};
@@ -107,7 +107,8 @@ impl ArqSender {
             return Err(Refused::Small(self.settings.datagram));
         }
         let length = bytes.len();
-        let sending = Sending::new(bytes, room, until).ok_or(Refused::Long(length))?;
+        let long = Refused::Long(length, MAX_CHUNKS * room);
+        let sending = Sending::new(bytes, room, until).ok_or(long)?;
         self.waiting.push_back((message, Box::new(sending)));
         self.quiet_until = self.quiet_until.min(until.unwrap_or(Instant::NEVER));
         Ok(())

@@ -64,6 +64,11 @@ impl Hub {
         here
     }
 
+    /// Conditions for the choice of the model: at the rate that another model can rely on.
+    pub(super) fn proven_conditions(&self) -> Conditions {
+        Conditions { rate_bit_s: self.capacity.proven(), ..self.conditions() }
+    }
+
     /// A probe by multicast, which one member answers, if it is time.
     pub(super) fn probe_multicast(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.multicast.next_at().filter(|at| *at <= now)?;

@@ -349,13 +349,9 @@ impl Hub {
             message.until.is_some_and(|until| until <= now).then_some(*number)
         };
         let late: Vec<MessageId> = self.messages.iter().filter_map(late).collect();
-        for number in late {
-            self.messages.remove(&number);
-            let lacking = self.switch.forget(number);
-            // After a missed deadline a change needs no lasting gain (decision 32).
-            self.urgent |= !lacking.is_empty();
-            self.events.push_back(Event::Over { message: number, lacking });
-        }
+        // After a missed deadline a change needs no lasting gain (decision 32).
+        self.urgent |= late.iter().any(|number| self.switch.unacknowledged_count(*number) > 0);
+        self.end(late.into_iter());
     }
 
     /// Changes to a model regardless of the map. Returns `false` and does nothing during a

@@ -18,4 +18,16 @@ pub(super) struct Outgoing {
     pub until: Option<Instant>,
     /// Whether its delay is recorded.
     pub timed: bool,
+    /// Whether the newest model has refused it, and no other is chosen for it yet.
+    pub is_refused: bool,
+    /// Number of models that have refused it.
+    pub refusals: u32,
+}
+
+impl Outgoing {
+    /// The newest model has refused it, perhaps for one member after the other.
+    pub fn refuse(&mut self) {
+        self.refusals += u32::from(!self.is_refused);
+        self.is_refused = true;
+    }
 }

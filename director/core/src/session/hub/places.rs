@@ -26,6 +26,9 @@ const KNOWN: Span = Span::from_s(60);
 /// Minimum time between two hellos for which known members are sought: it takes time for each of them.
 const SEEK_EVERY: Span = Span::from_ms(100);
 
+/// Minimum time between two reports of hellos that no key opens: anyone can send them.
+const REPORT_EVERY: Span = Span::from_s(60);
+
 /// A known member that is asked whether it is still at its address.
 struct Sought {
     /// Since when it has not answered.
@@ -52,12 +55,26 @@ pub(super) struct Strangers {
     sought: BTreeMap<MemberId, Sought>,
     /// The next time at which known members may be sought.
     seek_at: Instant,
+    /// Whether no key opens the hello in hand, and the operator is to know.
+    pub is_refused: bool,
+    /// The next time at which the operator may learn of such a hello.
+    report_at: Instant,
 }
 
 impl Strangers {
     /// Whether the hub did not know a member at its start.
     pub fn includes(&self, member: MemberId) -> bool {
         member >= self.first
+    }
+
+    /// Whether the operator may learn of a hello that no key opens.
+    pub fn may_report(&self, now: Instant) -> bool {
+        now >= self.report_at
+    }
+
+    /// No key opens the hello in hand.
+    pub fn refuse(&mut self, now: Instant) {
+        (self.is_refused, self.report_at) = (true, now + REPORT_EVERY);
     }
 
     /// Records that a member is present.

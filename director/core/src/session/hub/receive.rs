@@ -20,6 +20,7 @@ impl Hub {
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {
         self.settled = None;
         self.fresh = None;
+        self.strangers.is_refused = false;
         self.receive_from(datagram, from, now);
         self.fresh.into_iter().for_each(|member| self.strangers.found(member));
     }
@@ -51,6 +52,12 @@ impl Hub {
     /// sent before: a repeated datagram, which anyone can send, gives none.
     pub fn take_fresh(&mut self) -> Option<MemberId> {
         self.fresh.take()
+    }
+
+    /// Whether the last datagram was a hello that no key of the session opens, at most once a minute: its
+    /// sender has another key, or was revoked. Anyone can send one, so it changes nothing.
+    pub fn take_refused(&mut self) -> bool {
+        core::mem::take(&mut self.strangers.is_refused)
     }
 
     fn frame(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {

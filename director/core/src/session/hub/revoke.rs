@@ -8,8 +8,12 @@ use crate::switch::{MemberId, Phase};
 impl Hub {
     /// Revokes a member: its handshakes are refused, and from now on messages are sealed with keys
     /// that it does not get. Other members receive new messages as soon as they have the new keys.
-    /// A member that shares its pre-shared key with others can still come back in their place.
+    /// A member that shares its pre-shared key with others can still come back in their place. Without
+    /// such a member, nothing happens.
     pub fn revoke(&mut self, member: MemberId, now: Instant) {
+        if self.check_member(member).is_err() {
+            return;
+        }
         self.settled = None;
         self.psks.revoke(member);
         self.pairings.remove(&member);
@@ -27,15 +31,16 @@ impl Hub {
     /// earlier epochs.
     ///
     /// # Errors
-    /// [`SessionError`] if the key is too short.
+    /// [`SessionError`] if the key is too short, or there is no such member.
     pub fn admit(
         &mut self,
         member: MemberId,
         key: &[u8],
         now: Instant,
     ) -> Result<(), SessionError> {
+        self.check_member(member)?;
         self.settled = None;
-        if member < u32::from(self.members) && self.psks.of(member).is_none() {
+        if self.psks.of(member).is_none() {
             self.psks.admit(member, key)?;
             if self.strangers.includes(member) {
                 // Its address is not known.

@@ -26,7 +26,7 @@ impl Hub {
     /// Sends a message to some members; returns its number.
     ///
     /// # Errors
-    /// [`SessionError`] if no model in use can carry it, or too many are open.
+    /// [`SessionError`] if no model in use can carry it, too many are open, or there is no such member.
     pub fn send_to(
         &mut self,
         bytes: &[u8],
@@ -44,7 +44,7 @@ impl Hub {
     /// Sends a message with a lifetime to some members; returns its number.
     ///
     /// # Errors
-    /// [`SessionError`] if no model in use can carry it, or too many are open.
+    /// [`SessionError`] if no model in use can carry it, too many are open, or there is no such member.
     pub fn send_within(
         &mut self,
         bytes: &[u8],
@@ -75,6 +75,7 @@ impl Hub {
         lifetime: Option<Span>,
         now: Instant,
     ) -> Result<MessageId, SessionError> {
+        to.iter().try_for_each(|member| self.check_member(*member))?;
         // A message without a lifetime takes the place of the oldest instead (`drop_oldest`):
         // waiting for room could last for ever.
         if lifetime.is_some() && self.messages.len() >= MAX_MESSAGES {
@@ -95,19 +96,24 @@ impl Hub {
             Some(topic) => (Some(to.to_vec()), Some(topic.to_owned())),
             None => (self.chosen(to), None),
         };
-        let (bytes, due, timed) = (bytes.to_vec(), None, false);
-        let outgoing =
-            Outgoing { bytes, to: to.len(), chosen, topic, sent_at: now, due, until, timed };
+        let outgoing = Outgoing {
+            bytes: bytes.to_vec(),
+            to: to.len(),
+            chosen,
+            topic,
+            sent_at: now,
+            due: None,
+            until,
+            timed: false,
+            is_refused: false,
+            refusals: 0,
+        };
         // Before `perform`, which takes the bytes from there.
         self.messages.insert(number, outgoing);
         self.drop_oldest();
         let actions = self.switch.send_to(number, to);
-        // During a change, members have different models. What one of them has taken must not be
-        // reported as rejected: the members of the other lack it.
-        let (is_sent, performed) = self.perform_all(actions, now);
-        if let Err(error) = performed
-            && !self.change_after_rejection(&error, now)
-            && !is_sent
+        if let Err(error) = self.perform(actions, now)
+            && !self.waits_for_another_model(number, now)
         {
             self.switch.forget(number);
             self.messages.remove(&number);
@@ -120,6 +126,14 @@ impl Hub {
             self.events.push_back(Event::Over { message: number, lacking: to.to_vec() });
         }
         Ok(number)
+    }
+
+    /// Whether the session has a member or place with this number.
+    pub(super) fn check_member(&self, member: MemberId) -> Result<(), SessionError> {
+        match member < u32::from(self.members) {
+            true => Ok(()),
+            false => Err(SessionError::NoMember(member, self.members)),
+        }
     }
 
     /// The receivers of a message, if there are other members.
@@ -159,22 +173,15 @@ impl Hub {
         (next, own)
     }
 
+    /// Performs all actions; returns the first error.
     pub(super) fn perform(
         &mut self,
         actions: Vec<Action>,
         now: Instant,
     ) -> Result<(), SessionError> {
-        self.perform_all(actions, now).1
-    }
-
-    /// Performs all actions; returns whether a model has taken a message, and the first error.
-    fn perform_all(
-        &mut self,
-        actions: Vec<Action>,
-        now: Instant,
-    ) -> (bool, Result<(), SessionError>) {
         let due = now + self.timeout();
-        let (mut is_sent, mut performed) = (false, Ok(()));
+        let (_, newest) = self.switch.current();
+        let mut performed = Ok(());
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
@@ -188,7 +195,6 @@ impl Hub {
                 }
                 Action::Send { message, model, epoch, members } => {
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
-                    outgoing.due = Some(due);
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
                     // A few bytes more, so only where others can get the envelope as well. Not by `members`: a
                     // model may join several of these actions in one transmission.
@@ -212,12 +218,17 @@ impl Hub {
                         until: outgoing.until,
                     };
                     let sent = stage.carrier.send(load, &members, now);
-                    is_sent |= sent.is_ok();
+                    match sent.is_ok() {
+                        true => outgoing.due = Some(due),
+                        // What another model has refused goes by the newest later anyway.
+                        false if epoch == newest => outgoing.refuse(),
+                        false => {}
+                    }
                     performed =
                         performed.and(sent.map_err(|why| SessionError::Refused(model, why)));
                 }
             }
         }
-        (is_sent, performed)
+        performed
     }
 }

@@ -157,6 +157,23 @@ impl Hub {
                 }
             }
         }
+        self.report_refused(hello, now);
+    }
+
+    /// Reports a hello from an unknown address if no key opens it.
+    fn report_refused(&mut self, hello: &[u8], now: Instant) {
+        if !self.strangers.may_report(now) || !self.strangers.may_try(now) {
+            return;
+        }
+        // With one key for all it may be right, and no place be vacant now; separate keys were tried.
+        let mut all = 0..u32::from(self.members);
+        let shared = match self.psks.are_separate() {
+            true => None,
+            false => all.find_map(|member| self.psks.of(member)),
+        };
+        if !shared.is_some_and(|psk| handshake::named(psk, hello).is_some()) {
+            self.strangers.refuse(now);
+        }
     }
 
     /// The welcome and the invitation for the handshake of this hello.

@@ -1,12 +1,13 @@
 //! Supervision of the model in use, and model selection.
 
 use super::Hub;
+use super::outgoing::Outgoing;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::policy::{Bad, Choice};
-use crate::session::{Event, SessionError};
+use crate::session::Event;
 use crate::switch::{MemberId, MessageId, Phase};
 use crate::window::OVERTAKEN;
 use crate::{Instant, Span};
@@ -15,6 +16,8 @@ use crate::{Instant, Span};
 const ENOUGH_TRIPS: usize = 16;
 /// Interval of decisions while messages are outstanding.
 const DECIDE_EVERY: Span = Span::from_ms(100);
+/// Number of models that may refuse a message until it ends.
+const MAX_REFUSALS: u32 = 3;
 /// Maximum number of outstanding messages.
 pub(super) const MAX_MESSAGES: usize = 1_024;
 
@@ -116,13 +119,12 @@ impl Hub {
     /// that many newer ones have overtaken, for example because a member was away: members would
     /// take them for duplicates, and confirm them without having received them.
     pub(super) fn drop_oldest(&mut self) {
-        let is_overtaken = |number: &MessageId| self.next - number > OVERTAKEN;
-        while (self.messages.len() > MAX_MESSAGES
-            || self.messages.keys().next().is_some_and(is_overtaken))
-            && let Some((number, _)) = self.messages.pop_first()
+        let newest = self.next;
+        let is_overtaken = |number: MessageId| newest - number > OVERTAKEN;
+        while let Some(number) = self.messages.keys().next().copied()
+            && (self.messages.len() > MAX_MESSAGES || is_overtaken(number))
         {
-            let lacking = self.switch.forget(number);
-            self.events.push_back(Event::Over { message: number, lacking });
+            self.end([number].into_iter());
         }
     }
 
@@ -156,6 +158,10 @@ impl Hub {
         if self.switch.phase() == Phase::Changing {
             return;
         }
+        self.decide_refused(now);
+        if self.switch.phase() == Phase::Changing {
+            return;
+        }
         // What was urgent during a change is still so for this decision.
         let here = self.conditions();
         self.apart.update(here.burst);
@@ -168,7 +174,8 @@ impl Hub {
         let from = self.policy.current();
         self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
         self.policy.set_bad(self.bad_members(&here));
-        let decision = self.policy.decide(now, &here, &self.map, self.urgent);
+        let proven = self.proven_conditions();
+        let decision = self.policy.decide(now, &proven, &self.map, self.urgent);
         self.urgent = false;
         if let Choice::Change(to) = decision.choice {
             self.change(from, to, now);
@@ -185,27 +192,62 @@ impl Hub {
         Some(Bad { share, loss: [bad, good], farther })
     }
 
-    /// A model has rejected a message. Returns whether another model may carry it: the session
-    /// changes to it now, or is already leaving the rejecting model. Members that change receive
-    /// their outstanding messages again.
-    pub(super) fn change_after_rejection(&mut self, error: &SessionError, now: Instant) -> bool {
-        let from = self.policy.current();
-        if !matches!(error, SessionError::Refused(model, _) if *model == from) {
+    /// Whether a message that a model has refused can wait for another: for the newest one, which
+    /// members receive it by once they change to it; for the end of this change, since one change
+    /// follows the other; or for a change that begins now.
+    pub(super) fn waits_for_another_model(&mut self, number: MessageId, now: Instant) -> bool {
+        let Some(message) = self.messages.get(&number) else { return false };
+        if !message.is_refused || self.switch.phase() == Phase::Changing {
             return true;
         }
-        if self.switch.phase() == Phase::Changing {
-            return false;
-        }
+        self.change_for_refused(now)
+    }
+
+    /// Changes to another model for messages that the one in use has refused. Members that change
+    /// receive their outstanding messages again. Returns whether there is another model.
+    fn change_for_refused(&mut self, now: Instant) -> bool {
+        let refused = self.messages.values().filter(|message| message.is_refused);
+        let Some(longest) = refused.map(|message| message.bytes.len()).max() else { return false };
+        // Shorter messages may have been sent since.
+        self.payload = longest;
+        let from = self.policy.current();
         self.policy.invalidate();
-        let decision = self.policy.decide(now, &self.conditions(), &self.map, true);
+        let decision = self.policy.decide(now, &self.proven_conditions(), &self.map, true);
         let Choice::Change(to) = decision.choice else { return false };
+        self.messages.values_mut().for_each(|message| message.is_refused = false);
         self.change(from, to, now);
         self.last = Some(decision);
         true
     }
 
+    /// After a change of the model: chooses another one for messages that this model has refused.
+    /// Messages that no other can carry, or that several have refused, end.
+    fn decide_refused(&mut self, now: Instant) {
+        let refused = |(number, message): (&MessageId, &Outgoing)| {
+            message.is_refused.then_some((*number, message.refusals))
+        };
+        let refused: Vec<(MessageId, u32)> = self.messages.iter().filter_map(refused).collect();
+        let (ended, waiting): (Vec<_>, Vec<_>) =
+            refused.into_iter().partition(|(_, refusals)| *refusals >= MAX_REFUSALS);
+        self.end(ended.into_iter().map(|(number, _)| number));
+        if !waiting.is_empty() && !self.change_for_refused(now) {
+            self.end(waiting.into_iter().map(|(number, _)| number));
+        }
+    }
+
+    /// Ends messages that some members lack.
+    pub(super) fn end(&mut self, numbers: impl Iterator<Item = MessageId>) {
+        for number in numbers {
+            self.messages.remove(&number);
+            let lacking = self.switch.forget(number);
+            self.events.push_back(Event::Over { message: number, lacking });
+        }
+    }
+
     pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Instant) {
         self.events.push_back(Event::ModelChange { from, to, at: now });
+        // The new model can fill what the old one left free.
+        self.capacity.change();
         let actions = self.switch.change(to, now);
         let _ = self.perform(actions, now);
     }

@@ -58,6 +58,10 @@ impl Hub {
         let Some(own) = self.uplinks.lanes.get_mut(&from.member) else { return };
         self.fresh = Some(from.member);
         own.open.retain(|_, open| open.until > now);
+        // Some that are refused stay open as well, until their lifetimes end: a member chooses these.
+        if own.open.len() >= 2 * MAX_UNANSWERED {
+            return;
+        }
         let is_full = own.open.len() >= MAX_UNANSWERED;
         let (plain_kind, body, header) = match kind & STORED {
             0 => (kind, body, None),
@@ -71,7 +75,10 @@ impl Hub {
         own.open.insert(from.number, Unanswered { until, publication });
         if let Some(header) = header {
             // A refusal might not be true: an earlier sending may have been taken.
-            let Some(sender) = own.sender else { return };
+            let Some(sender) = own.sender else {
+                own.open.remove(&from.number);
+                return;
+            };
             if !self.is_new(&sender, header, from) {
                 return;
             }
@@ -231,5 +238,43 @@ impl Hub {
                 self.events.push_back(Event::Over { message: number, lacking: vec![member] });
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::keys::Root;
+    use crate::map::PerformanceMap;
+    use crate::platform::Arc;
+    use crate::rng::Seed;
+    use crate::session::{Config, Security};
+    use crate::targets::Pattern;
+
+    /// What failed before: a member that says that its messages are stored, with lifetimes of weeks, could
+    /// fill the hub's memory.
+    #[test]
+    fn messages_of_a_member_that_wait_for_a_reply_are_limited() {
+        let config = Config::new(Pattern::RequestResponse, Security::InsecureOnPurpose);
+        let map = Arc::new(PerformanceMap::new());
+        let mut hub = Hub::new(config, map, 1, &Seed::reproducible(1)).unwrap();
+        let path = Path {
+            datagram: 1_400,
+            below: 42,
+            rate_bit_s: 1e6,
+            round_trip: Span::from_ms(10),
+            estimated: false,
+        };
+        let lane = Lane::new(&Root::insecure([1; 16]), Party::Hub, 0, path);
+        // No introduction has this name.
+        let own = MemberLane { start: 1, lane, sender: Some([7; 16]), open: BTreeMap::new() };
+        hub.uplinks.lanes.insert(0, own);
+        let plain = [&[MESSAGE | STORED][..], &u32::MAX.to_be_bytes(), &[0; 12]].concat();
+        for number in 1..10_000 {
+            let from = MessageFrom { member: 0, start: 1, number };
+            hub.take_message(from, &plain, Instant::START);
+        }
+        assert_eq!(hub.uplinks.lanes[&0].open.len(), 2 * MAX_UNANSWERED);
+        assert!(hub.take_events().is_empty());
     }
 }

@@ -354,6 +354,7 @@ impl Member {
 
     /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
+        self.take_stored_outcomes();
         core::mem::take(&mut self.events)
     }
 }

@@ -4,7 +4,7 @@ use super::{Member, MemberEvent};
 use crate::Instant;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
-use crate::uplink::{MessageProperties, Outcome, Stored, StoredChange, StoredState, UplinkFull};
+use crate::uplink::{MessageProperties, Outcome, Stored, StoredChange, StoredState, UplinkError};
 
 impl Member {
     /// Goes on with the stored messages of the starts before, and takes further ones
@@ -22,6 +22,15 @@ impl Member {
         self.stored.as_mut().map(Stored::take_changes).unwrap_or_default()
     }
 
+    /// Changes of [`take_changes`](Self::take_changes) that could not be written, all of them: it returns
+    /// them again. Until they are written, no stored message is sent for the first time, and none has an
+    /// outcome.
+    pub fn keep_changes(&mut self, changes: Vec<StoredChange>) {
+        if let Some(stored) = &mut self.stored {
+            stored.keep_changes(changes);
+        }
+    }
+
     /// Takes back a message that could not be written to the disk; none of it was sent.
     pub fn withdraw_stored(&mut self, number: u32) {
         if let Some(stored) = &mut self.stored {
@@ -36,7 +45,7 @@ impl Member {
         body: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         match &mut self.stored {
             Some(stored) if properties.stored => stored.send(kind, body, properties, now),
             _ => self.uplink.push(kind, body, properties, now),

@@ -61,7 +61,7 @@ impl Member {
         // Before messages: other members may answer them.
         let properties = MessageProperties { priority: 0, ..MessageProperties::default() };
         let sent = self.uplink.push(SUBSCRIBE, &self.filters.list(), properties, now);
-        let number = sent.map_err(|_| SessionError::Full(self.uplink.open()))?;
+        let number = sent.map_err(|error| SessionError::of_uplink(error, self.uplink.open()))?;
         let version = self.filters.version;
         self.filters.sent = Some(Sent { number, version, is_awaited });
         Ok(number)
@@ -82,7 +82,7 @@ impl Member {
     ///
     /// # Errors
     /// [`SessionError::Topic`] if the topic is not valid, [`SessionError::Full`] if too many
-    /// messages are open.
+    /// messages are open, [`SessionError::TooLong`].
     pub fn publish_to(
         &mut self,
         topic: &str,
@@ -92,6 +92,6 @@ impl Member {
     ) -> Result<u32, SessionError> {
         check_topic(topic)?;
         let sent = self.send_up(PUBLISH, &Publication::encode(topic, bytes), properties, now);
-        sent.map_err(|_| SessionError::Full(self.open_messages()))
+        sent.map_err(|error| SessionError::of_uplink(error, self.open_messages()))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Member, MemberEvent};
 use crate::envelope::Invitation;
-use crate::uplink::{MESSAGE, MessageProperties, Path, REQUEST, Stored, UplinkFull};
+use crate::uplink::{MESSAGE, MessageProperties, Path, REQUEST, Stored, UplinkError};
 use crate::{Instant, Span};
 
 /// Time after which a member has left, whether the hub has confirmed it or not.
@@ -13,13 +13,13 @@ impl Member {
     /// [`MemberEvent::Outcome`]. Until the member has joined it waits.
     ///
     /// # Errors
-    /// [`UplinkFull`] if too many messages are open: wait for an outcome.
+    /// [`UplinkError`] if too many messages are open, or this one is too long.
     pub fn publish(
         &mut self,
         bytes: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         self.send_up(MESSAGE, bytes, properties, now)
     }
 
@@ -27,13 +27,13 @@ impl Member {
     /// has the answer.
     ///
     /// # Errors
-    /// [`UplinkFull`] if too many messages are open: wait for an outcome.
+    /// [`UplinkError`] if too many messages are open, or this one is too long.
     pub fn request(
         &mut self,
         bytes: &[u8],
         properties: MessageProperties,
         now: Instant,
-    ) -> Result<u32, UplinkFull> {
+    ) -> Result<u32, UplinkError> {
         self.send_up(REQUEST, bytes, properties, now)
     }
 
@@ -45,8 +45,8 @@ impl Member {
     /// Leaves the session: open messages go first, then the hub learns it. It takes 10 s at most.
     ///
     /// # Errors
-    /// [`UplinkFull`] if too many messages are open: wait for an outcome.
-    pub fn leave(&mut self, now: Instant) -> Result<(), UplinkFull> {
+    /// [`UplinkError`] if too many messages are open, or this one is too long.
+    pub fn leave(&mut self, now: Instant) -> Result<(), UplinkError> {
         if self.leaving.is_none() {
             self.leaving = Some(self.uplink.leave(LEAVE_WITHIN, now)?);
         }
@@ -106,6 +106,5 @@ impl Member {
             self.leaving = Some(0);
             self.joined = None;
         }
-        self.take_stored_outcomes();
     }
 }
