@@ -4,9 +4,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+type Report = dyn Fn(&str) + Send + Sync;
+
 /// Where the lines go, if anywhere.
 #[derive(Clone, Default)]
-pub(super) struct Warnings(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub(super) struct Warnings(Option<Arc<Report>>);
 
 impl Warnings {
     /// Lines go to this function.

@@ -4,6 +4,7 @@
 mod known;
 mod memory;
 mod retained;
+mod unwritten;
 
 use crate::clients::{Action, Clients};
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
@@ -13,9 +14,9 @@ use crate::session::Origin;
 use director::topic;
 use known::Known;
 use memory::{Memory, Waiting};
-use retained::Topics;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
+use unwritten::Topics;
 
 /// A message to several devices waits this time for the slowest; then those get it one by one.
 const TOGETHER: Duration = Duration::from_secs(10);

@@ -1,45 +1,17 @@
 //! Retained messages of the hub.
 
 use super::Hub;
-use crate::budget::OVERHEAD;
+use super::unwritten::Topics;
 use crate::gateway::{BATCH, Effect, Side};
 use crate::message::Message;
 use crate::storage::{Change, Unwritten};
 use director::topic;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Maximum number of retained messages.
 const MAX_RETAINED: usize = 100_000;
 /// Maximum size of all retained messages, in bytes; then further ones are not retained.
 const MAX_SIZE: usize = 256 << 20;
-
-/// Maximum size of the topics in [`Topics`], in bytes.
-const MAX_TOPICS: usize = 16 << 20;
-
-/// Topics whose retained messages have changed and are not stored.
-#[derive(Default)]
-pub(super) struct Topics {
-    names: BTreeSet<String>,
-    /// Size of `names`.
-    bytes: usize,
-    /// Whether there are more: on a full disk, clients could add and remove messages of any number of
-    /// topics.
-    is_all: bool,
-}
-
-impl Topics {
-    fn insert(&mut self, topic: &str) {
-        if self.is_all || self.names.contains(topic) {
-            return;
-        }
-        self.bytes += topic.len() + OVERHEAD;
-        if self.bytes > MAX_TOPICS {
-            *self = Self { is_all: true, ..Self::default() };
-            return;
-        }
-        self.names.insert(topic.to_owned());
-    }
-}
 
 impl Hub {
     /// Retained messages of a filter after a topic, and whether there are more.
@@ -72,12 +44,10 @@ impl Hub {
 
     /// What is to be stored before the messages are acknowledged; then call [`Self::written`].
     pub fn unwritten(&self) -> Unwritten {
-        let Some(Topics { names, is_all, .. }) = &self.unwritten else {
+        let Some(topics) = &self.unwritten else {
             return Unwritten::Changes(Vec::new());
         };
-        if *is_all {
-            return Unwritten::All;
-        }
+        let Some(names) = topics.names() else { return Unwritten::All };
         let now_s = self.clients.now_s();
         let message = |topic: &String| Some(self.retained.get(topic)?.leaving(now_s));
         let change = |topic: &String| Change { topic: topic.clone(), message: message(topic) };
@@ -162,6 +132,7 @@ mod tests {
         hub.publish(retain(MAX_RETAINED, b"with room"));
         assert_eq!((kept(&hub, 8), kept(&hub, MAX_RETAINED)), (None, Some(b"with room".to_vec())));
     }
+
     fn client(hub: &mut Hub) {
         let connect = Connect { level: 4, client: "c".to_owned(), ..Connect::default() };
         hub.clients().connect(1, connect);

@@ -171,7 +171,7 @@ impl Hub {
             true => None,
             false => all.find_map(|member| self.psks.of(member)),
         };
-        if !shared.is_some_and(|psk| handshake::named(psk, hello).is_some()) {
+        if shared.is_none_or(|psk| handshake::named(psk, hello).is_none()) {
             self.strangers.refuse(now);
         }
     }
