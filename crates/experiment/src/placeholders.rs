@@ -136,7 +136,7 @@ nodes:
   hub:
   board:
     count: 2
-    firmware: [fw, --ip, '{address}/{prefix}', '{netmask}', '{mac}', '{hub.address}', '{a: 1}', '{nobody.mac}', '{']
+    firmware: [fw, --ip, '{address}/{prefix}', '{netmask}', '{mac}', '{hub.address}', '{a: 1}', '{']
     tap: tap0
     console: {send: 'I am {node}, {number}'}
     ready: {console: 'up at {address}'}
@@ -154,7 +154,6 @@ networks:
             "02:00:0a:01:00:03",
             "10.1.0.1",
             "{a: 1}",
-            "{nobody.mac}",
             "{",
         ];
         assert_eq!(spec.argv, expected);

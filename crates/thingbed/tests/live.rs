@@ -117,7 +117,7 @@ fn files_settings_and_links_change_while_it_is_up() {
     // As in a file: a frequency, not a number of CPUs.
     lab.ask(&["set", "meter-1", "cpu=5"]).expect(2, &["200 MHz"]);
     bed.thingbed(&["link", "set", "--lab", &lab.name, "meter", "loss=1%", "over=5s"])
-        .expect(1, &["`over` is an option", "--over 5s"]);
+        .expect(2, &["`over` is an option", "--over 5s"]);
     let shown = bed.thingbed(&["link", "set", "--lab", &lab.name, "meter", "delay=50ms"]);
     let shown = shown.expect(0, &["meter-1 lan up    delay 50 ms"]);
     assert_eq!(shown.out.lines().count(), 6, "{}", shown.out);
