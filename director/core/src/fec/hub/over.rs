@@ -3,16 +3,13 @@
 use super::{FecHub, HubEvent, REMEMBERED};
 use crate::Instant;
 use crate::fec::frame::Frame;
-use crate::fec::plan::ResponseKind;
 use crate::fec::sending::Sending;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
 
-/// Copies of the final report on received answers, which members keep until then.
+/// Copies of the final report on received answers.
 const LAST_COPIES: usize = 3;
-/// The same on acknowledgements, of which members keep little.
-const LAST_ACKNOWLEDGED: usize = 1;
 
 impl FecHub {
     /// Finishes messages that are complete or too old.
@@ -32,11 +29,7 @@ impl FecHub {
                 }
             }
             let frames = answered_frames(message, &members, self.answered_room());
-            let copies = match sending.response {
-                ResponseKind::Answers => LAST_COPIES,
-                ResponseKind::Acknowledgements => LAST_ACKNOWLEDGED,
-            };
-            let copies = core::iter::repeat_n(frames, copies).flatten();
+            let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
             self.control.extend(copies.map(|frame| (sending.only, frame)));
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
