@@ -11,6 +11,8 @@ use std::path::Path;
 
 /// Mosquitto on all addresses of its node, for anyone there. It keeps its user: a node has no other.
 const MOSQUITTO: &str = "allow_anonymous true\nuser root\n";
+/// What a device's gateway says when it has joined the hub's (`director/gateway/src/device.rs`).
+const JOINED: &str = "the hub's gateway answers";
 
 /// The programs of the broker of `plan`, with their files in `dir`; `workload` has the gateway.
 pub(super) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<Job>, Error> {
@@ -78,6 +80,11 @@ fn gateway(
     let words = [workload, Path::new(GatewaySpec::PROGRAM), &job.files.spec];
     job.argv = words.map(|word| word.display().to_string()).into();
     let text = serde_json::to_vec(spec).unwrap_or_default();
+    if spec.hub.is_some() {
+        // A broker is ready when its programs reach each other. If they joined later, how many of them
+        // do so before impairments begin would depend on milliseconds of the set-up.
+        job.ready = Some(Ready::Log(JOINED.to_owned()));
+    }
     let written = fs::write(&job.files.spec, text).map_err(Error::write(&job.files.spec));
     Some(written.map(|()| job))
 }
