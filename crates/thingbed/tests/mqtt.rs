@@ -79,12 +79,12 @@ fn every_level_and_version_delivers_while_clients_join() {
   pattern: [many-to-one, one-to-one]
 duration: 500 ms";
     bed.write("e.yaml", &experiment(PLAIN, mqtt, more));
-    let only = "qos=0|2,version=3.1.1,pattern=many-to-one";
-    bed.thingbed(&["run", "e.yaml", "-q", "--only", only]).ran(&["mqtt"]);
+    // In virtual time: messages to clients that join later than planned, as on a busy machine, are lost.
+    let run = |only| bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual", "--only", only]);
+    run("qos=0|2,version=3.1.1,pattern=many-to-one").ran(&["mqtt"]);
     let mut all = bed.summaries("mqtt");
     fs::remove_dir_all(bed.path().join("runs")).unwrap();
-    let only = "qos=1|2,version=5,pattern=one-to-one";
-    bed.thingbed(&["run", "e.yaml", "-q", "--only", only]).ran(&["mqtt"]);
+    run("qos=1|2,version=5,pattern=one-to-one").ran(&["mqtt"]);
     all.extend(bed.summaries("mqtt"));
     assert_eq!(all.len(), 4);
     for summary in &all {
