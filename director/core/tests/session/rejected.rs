@@ -45,3 +45,16 @@ fn a_message_that_the_new_model_refuses_waits_for_another() {
         assert_eq!(pair.hub.explain().model, ModelId::UdpArq);
     }
 }
+
+/// A message that neither model carries ends long before its lifetime does, and lacks both members.
+#[cfg(feature = "quic")]
+#[test]
+fn a_message_that_no_model_carries_ends() {
+    let mut pair = changing(Pattern::RequestResponse);
+    let number = pair.hub.send(&vec![7; 1_000_000], Instant::from_ns(pair.now)).unwrap();
+    pair.away = false;
+    (0..4_000).for_each(|_| pair.step());
+    assert_eq!(pair.over.get(&number), Some(&vec![0, 1]), "{}", pair.hub.explain());
+    assert_eq!(pair.hub.open_messages(), 0);
+    assert!(pair.received.is_empty());
+}
