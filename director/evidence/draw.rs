@@ -14,6 +14,13 @@ const MOST_LOAD: f64 = 0.4;
 // Ethernet has 14, IPv4 20.
 const PACKET_HEADERS: f64 = 34.0;
 const UDP_HEADER: f64 = 8.0;
+/// Small packets: RFC 1191, section 7.
+const SHORT: u32 = 296;
+/// Name of the interaction of cross traffic.
+pub const CROSS: &str = "cross";
+/// Draws from this number on may also have a shrinking path MTU and cross traffic: earlier ones stay
+/// as they were in published results.
+const HARDER_FROM: u64 = 1_001;
 
 /// The network from a point in time to the next.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +65,26 @@ pub struct Outage {
     pub lasts: f64,
 }
 
+/// A path MTU that is smaller for a while, without ICMP messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shrink {
+    /// The path MTU, in bytes.
+    pub mtu: u32,
+    /// Start, in s.
+    pub at: f64,
+    /// Length, in s.
+    pub lasts: f64,
+}
+
+/// Traffic of others over the hub's link, in both directions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cross {
+    /// Bytes of each datagram.
+    pub payload: u32,
+    /// Time between datagrams, in ms.
+    pub every: f64,
+}
+
 /// A session over a random network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draw {
@@ -77,6 +104,10 @@ pub struct Draw {
     pub phases: Vec<Phase>,
     /// Interruptions.
     pub outages: Vec<Outage>,
+    /// Whether the path MTU shrinks.
+    pub shrink: Option<Shrink>,
+    /// Cross traffic.
+    pub cross: Option<Cross>,
 }
 
 struct Dice(RandomStream, u64);
@@ -117,9 +148,9 @@ impl Draw {
             delay: dice.scale(1.0, 4.0),
         });
         let payload = dice.scale(20.0, 4_000.0) as u32;
-        // 113: a frame of 127 B with Ethernet's header. 296, 576: RFC 1191, section 7. 1,280: the
-        // least of IPv6 (RFC 8200, section 5).
-        let mtu = dice.one(&[113, 296, 576, 1_280, 1_500]);
+        // 113: a frame of 127 B with Ethernet's header. 576: RFC 1191, section 7. 1,280: the least of
+        // IPv6 (RFC 8200, section 5).
+        let mtu = dice.one(&[113, SHORT, 576, 1_280, 1_500]);
         let phases = phases(&mut dice);
         let outages = outages(&mut dice, members);
         // A schedule that some phase cannot carry would only measure how its queue grows.
@@ -127,7 +158,10 @@ impl Draw {
         let slowest = slowest.fold(f64::INFINITY, f64::min);
         let least = bits(payload, mtu) * f64::from(members) / slowest / MOST_LOAD;
         let every = dice.scale(500.0, 5_000.0).max(least).round();
-        Self { number, members, distant, payload, every, mtu, phases, outages }
+        let (shrink, cross) = (shrink(&mut dice, mtu), cross(&mut dice, mtu, slowest));
+        let is_harder = number >= HARDER_FROM;
+        let (shrink, cross) = (shrink.filter(|_| is_harder), cross.filter(|_| is_harder));
+        Self { number, members, distant, payload, every, mtu, phases, outages, shrink, cross }
     }
 
     /// The draw as an experiment file, for nodes as well. The axis `model` has the director and each
@@ -144,9 +178,11 @@ impl Draw {
                 self.every * crate::DEADLINE as f64
             );
         }
+        let (model, others) = self.cross_texts();
+        text.push_str(&model);
         let _ = write!(
             text,
-            "\nworkloads:\n  - interaction: {{name: update, source: hub, sinks: [{}], model: \"${{model}}\", payload: payload-{}}}\n\nmatrix:\n  model: [{}]\n\nseed: {}\nduration: {SECONDS} s\ndrain: 30 s\n",
+            "\nworkloads:\n  - interaction: {{name: update, source: hub, sinks: [{}], model: \"${{model}}\", payload: payload-{}}}{others}\n\nmatrix:\n  model: [{}]\n\nseed: {}\nduration: {SECONDS} s\ndrain: 30 s\n",
             self.groups(),
             self.payload,
             models.join(", "),
@@ -161,7 +197,11 @@ impl Draw {
         let mut text = self.network("peers", PEERS_SETTLE);
         let every = self.every / 1e3;
         let python = "../peers/bin/python, ../../director/evidence/peers.py";
-        let _ = writeln!(text, "\nworkloads:");
+        let (model, others) = self.cross_texts();
+        if self.cross.is_some() {
+            let _ = writeln!(text, "\nmodels:\n{model}");
+        }
+        let _ = writeln!(text, "\nworkloads:{others}");
         for group in self.groups().split(", ") {
             let before = if group == "distant" { self.near() } else { 0 };
             let _ = writeln!(
@@ -185,6 +225,18 @@ impl Draw {
         text
     }
 
+    /// Lines of the model and of the interaction of cross traffic; empty without.
+    fn cross_texts(&self) -> (String, String) {
+        let Some(Cross { payload, every }) = &self.cross else { return Default::default() };
+        let way = "udp/request-response";
+        (
+            format!("  {CROSS}: {{down: {way}, up: {way}, every: {every:.1} ms, drain: 0 s}}\n"),
+            format!(
+                "\n  - interaction: {{name: {CROSS}, source: hub, sinks: other, model: {CROSS}, payload: payload-{payload}}}"
+            ),
+        )
+    }
+
     /// Members with the ordinary link.
     fn near(&self) -> u32 {
         self.members - self.distant.as_ref().map_or(0, |distant| distant.count)
@@ -205,10 +257,14 @@ impl Draw {
         if let Some(distant) = &self.distant {
             let _ = writeln!(text, "  distant: {{count: {}}}", distant.count);
         }
+        let other = if self.cross.is_some() { ", other" } else { "" };
+        if self.cross.is_some() {
+            let _ = writeln!(text, "  other: {{}}");
+        }
         let groups = self.groups();
         let _ = write!(
             text,
-            "\nnetworks:\n  field:\n    attach: [hub, {groups}]\n    subnet: 10.0.0.0/24\n    mtu: {} B\n",
+            "\nnetworks:\n  field:\n    attach: [hub, {groups}{other}]\n    subnet: 10.0.0.0/24\n    mtu: {} B\n",
             self.mtu
         );
         let first = &self.phases[0];
@@ -248,6 +304,18 @@ impl Draw {
             let (at, lasts) = if at == 0.0 { (at, end + later) } else { (at + later, end - at) };
             let _ =
                 writeln!(text, "      - {{at: {at:.1} s, multicast: false, lasts: {lasts:.1} s}}");
+        }
+        if let Some(Shrink { mtu, at, lasts }) = &self.shrink {
+            let (at, end) = (at + later, at + lasts + later);
+            for way in ["up", "down"] {
+                let change = |at: f64, to: &str| {
+                    format!(
+                        "      - {{at: {at:.1} s, links: hub, way: {way}, set: {{path_mtu: {to}}}}}\n"
+                    )
+                };
+                text.push_str(&change(at, &format!("{mtu} B")));
+                text.push_str(&change(end, "null"));
+            }
         }
         for Outage { of, at, lasts } in &self.outages {
             let at = at + later;
@@ -358,4 +426,22 @@ fn outages(dice: &mut Dice, members: u32) -> Vec<Outage> {
         outages.push(Outage { of: "member-1", at, lasts });
     }
     outages
+}
+
+/// In a third of the draws, where packets can be shorter than the path's.
+fn shrink(dice: &mut Dice, mtu: u32) -> Option<Shrink> {
+    let (happens, share) = (dice.chance(0.33), dice.between(0.4, 0.8));
+    let (at, lasts) = (dice.between(20.0, 160.0).round(), dice.between(30.0, 120.0).round());
+    let long = mtu >= 576;
+    let mtu = ((f64::from(mtu) * share) as u32).max(SHORT);
+    (happens && long).then_some(Shrink { mtu, at, lasts })
+}
+
+/// In half of the draws: datagrams and answers at 10 to 40 % of the slowest rate, in kbit/s.
+fn cross(dice: &mut Dice, mtu: u32, slowest: f64) -> Option<Cross> {
+    let (happens, share) = (dice.chance(0.5), dice.between(0.1, 0.4));
+    // 20: the IPv4 header. One packet each.
+    let payload = (mtu - 20 - UDP_HEADER as u32).min(dice.scale(40.0, 1_200.0) as u32);
+    let every = bits(payload, mtu) / (slowest * share);
+    happens.then_some(Cross { payload, every })
 }

@@ -1,5 +1,5 @@
 """Existing protocols over the director's timetables: a hub sends a message to all members every
-two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS or NORM.
+two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS, QUIC or NORM.
 
     peers.py hub PROTOCOL MEMBERS PAYLOAD [MESSAGES]   prints the results as JSON
     peers.py member PROTOCOL                           answers; its number ends $THINGBED_NODE
@@ -267,6 +267,20 @@ def norm_member(own: int) -> None:
     peers_norm.norm_member(HUB, own, lambda message: pack(unpack(message)[0], own, message))
 
 
+def quic_hub(answer: Answer) -> Callable[[bytes], None]:
+    """QUIC: the hub's function to send to all members."""
+    import peers_quic
+
+    return peers_quic.quic_hub(HUB, lambda message: answer(*unpack(message)))
+
+
+def quic_member(own: int) -> None:
+    """QUIC: runs a member forever."""
+    import peers_quic
+
+    peers_quic.quic_member(HUB, lambda message: pack(unpack(message)[0], own, message))
+
+
 def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
     """Sends all messages and prints the results."""
     began = time.monotonic()
@@ -277,6 +291,7 @@ def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
         "mqtt-qos1": lambda: mqtt_hub(tally.answer, 1),
         "coap": lambda: coap_hub(tally.answer, members),
         "dds": lambda: dds_hub(tally.answer),
+        "quic": lambda: quic_hub(tally.answer),
         "norm": lambda: norm_hub(tally.answer),
     }
     send = sends[protocol]()
@@ -302,6 +317,7 @@ def member(protocol: str) -> None:
         "mqtt-qos1": lambda: mqtt_member(own, 1),
         "coap": lambda: coap_member(own),
         "dds": lambda: dds_member(own),
+        "quic": lambda: quic_member(own),
         "norm": lambda: norm_member(own),
     }
     serve[protocol]()

@@ -42,7 +42,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Protocols of peers.py that need no configuration of the network's properties.
-const PROTOCOLS: [&str; 5] = ["zenoh", "mqtt-qos0", "mqtt-qos1", "coap", "dds"];
+const PROTOCOLS: [&str; 6] = ["zenoh", "mqtt-qos0", "mqtt-qos1", "coap", "dds", "quic"];
 
 /// Writes the experiment files of `count` draws from number `first` to `folder`, for nodes: those of
 /// the director and its models, and those of other protocols.
@@ -65,18 +65,18 @@ pub fn files(folder: &Path, first: u64, count: u64) -> Result<(), String> {
 /// Writes the experiment file of a draw; returns its path.
 pub fn write(folder: &Path, draw: &Draw, models: &[&str]) -> Result<PathBuf, String> {
     let file = folder.join(format!("random-{}.yaml", draw.number));
-    let payload = folder.join(format!("payload-{}", draw.payload));
     // Ten characters are replaced by the message's number.
-    let content: Vec<u8> = if draw.payload > 10 {
-        [&vec![b'-'; draw.payload as usize - 10][..], b"##########"].concat()
-    } else {
-        vec![b'-'; draw.payload as usize]
+    let content = |length: u32| match (length as usize).checked_sub(10) {
+        Some(rest) if rest > 0 => [&vec![b'-'; rest][..], b"##########"].concat(),
+        _ => vec![b'-'; length as usize],
     };
     let write = |path: &Path, content: &[u8]| {
         std::fs::write(path, content).map_err(|why| format!("{}: {why}", path.display()))
     };
     std::fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    write(&payload, &content)?;
+    for length in draw.cross.iter().map(|cross| cross.payload).chain([draw.payload]) {
+        write(&folder.join(format!("payload-{length}")), &content(length))?;
+    }
     write(&file, draw.text(models).as_bytes())?;
     Ok(file)
 }

@@ -1,5 +1,6 @@
 //! The inputs of a run in virtual time: a network, its nodes, and a session.
 
+use crate::draw::CROSS;
 use crate::wire::{HEADERS, Link};
 use director::session::{Config, Security};
 use director::{Conditions, Instant, ModelId, Pattern};
@@ -22,12 +23,27 @@ pub fn models(interaction: &Interaction) -> Option<Vec<ModelId>> {
     }
 }
 
-/// The plan's interaction.
+/// The plan's interaction, without cross traffic.
 pub fn interaction(plan: &Plan) -> Option<&Interaction> {
-    plan.workloads.iter().find_map(|workload| match workload {
+    interactions(plan).find(|interaction| interaction.name != CROSS)
+}
+
+fn interactions(plan: &Plan) -> impl Iterator<Item = &Interaction> {
+    plan.workloads.iter().filter_map(|workload| match workload {
         Workload::Interaction(interaction) => Some(interaction),
         _ => None,
     })
+}
+
+/// Datagrams from the hub to another node, and equally long answers.
+#[derive(Debug, Clone, Copy)]
+pub struct CrossTraffic {
+    /// The other node.
+    pub end: End,
+    /// Bytes of a datagram.
+    pub payload: usize,
+    /// Time between datagrams.
+    pub every: Span,
 }
 
 /// An endpoint of the network.
@@ -47,6 +63,8 @@ pub struct Setup {
     pub config: Config,
     /// The hub, then the members.
     pub ends: Vec<End>,
+    /// Cross traffic, if any.
+    pub cross: Option<CrossTraffic>,
     /// Largest packet in bytes.
     pub mtu: usize,
     /// Time between messages.
@@ -97,6 +115,11 @@ impl Setup {
             Some(End { place, link: (address, link.mac.0) })
         };
         let names = std::iter::once(&interaction.source).chain(&interaction.sinks);
+        let cross = interactions(plan).find(|interaction| interaction.name == CROSS);
+        let cross = cross.and_then(|cross| {
+            let (end, payload) = (own(cross.sinks.first()?)?, cross.payload_bytes as usize);
+            Some(CrossTraffic { end, payload, every: cross.every })
+        });
         let mtu = plan.networks[place].mtu.get();
         let mtu_only = Conditions { mtu: mtu as f64, ..Conditions::default() };
         let known = Conditions {
@@ -115,6 +138,7 @@ impl Setup {
         Self {
             segment: segments.swap_remove(place),
             config,
+            cross,
             ends: names.map(|name| own(name).expect("a node on the network")).collect(),
             mtu: mtu as usize,
             every: interaction.every,
@@ -175,6 +199,7 @@ impl Setup {
         Self {
             segment: SegmentSpec { endpoints, ..SegmentSpec::switch(seed) },
             config: config(*here, vec![model]),
+            cross: None,
             ends: (0..=count).map(end).collect(),
             mtu: here.mtu as usize,
             every: Span::from_ns_f64(1e9 / here.messages_s),

@@ -2,8 +2,8 @@
 //! members, over the medium's model of the network, with its timetable. No real time
 //! passes, and the figures do not depend on the machine.
 
-use crate::setup::{End, Setup};
-use crate::wire::{HEADERS, UdpFrame, Wire, group_link, report};
+use crate::setup::{CrossTraffic, End, Setup};
+use crate::wire::{HEADERS, UdpFrame, Wire, foreign, group_link, report};
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent};
 use director::{Instant, ModelId, PerformanceMap, Seed, Span};
@@ -49,11 +49,12 @@ impl Outcome {
     }
 }
 
-/// A due event: the hub (none) or a member is polled, or the application sends.
+/// A due event: the hub (none) or a member is polled, the application sends, or cross traffic does.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Wake(Option<u32>),
     Send,
+    Cross,
 }
 
 /// A run in progress.
@@ -63,6 +64,7 @@ pub struct Trial {
     members: Vec<Member>,
     group: Ipv4Addr,
     ends: Vec<End>,
+    cross: Option<CrossTraffic>,
     every: Span,
     messages: u64,
     /// Number of members that receive each message.
@@ -84,8 +86,8 @@ pub struct Trial {
 impl Trial {
     /// A run whose hub uses this map.
     pub fn new(setup: Setup, map: Arc<PerformanceMap>) -> Self {
-        let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed, .. } =
-            setup;
+        let Setup { segment, config, ends, cross, mtu, every, messages, .. } = setup;
+        let Setup { fan_out, payload, seed, .. } = setup;
         let (impaired_at, first_at) = (setup.impaired_at, setup.first_at);
         let IpAddr::V4(group) = config.group.ip() else { panic!("simulations use IPv4") };
         let (security, count) = (config.security.clone(), ends.len() - 1);
@@ -97,6 +99,7 @@ impl Trial {
             members: (0..count as u64).map(|n| member(n).expect("a member")).collect(),
             group,
             ends,
+            cross,
             every,
             messages,
             fan_out,
@@ -135,6 +138,9 @@ impl Trial {
         for number in 0..self.messages {
             self.at(self.first_at + self.every * number, Due::Send);
         }
+        if self.cross.is_some() {
+            self.at(self.impaired_at, Due::Cross);
+        }
         let mut impaired = false;
         loop {
             let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
@@ -163,6 +169,7 @@ impl Trial {
                 }
                 Due::Wake(_) => {}
                 Due::Send => self.send(now),
+                Due::Cross => self.send_cross(now),
             }
         }
         self.outcome
@@ -185,7 +192,22 @@ impl Trial {
         self.turn(None, now);
     }
 
+    fn send_cross(&mut self, now: Instant) {
+        let Some(CrossTraffic { end, payload, every }) = self.cross else { return };
+        let frame = foreign((self.ends[0].link, end.link), payload);
+        self.segment.send(self.ends[0].place, &frame, now);
+        self.at(now + every, Due::Cross);
+    }
+
     fn arrive(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
+        if let Some(CrossTraffic { end, payload, .. }) = self.cross
+            && end.place == endpoint
+            && frame[..6] == end.link.1
+        {
+            let answer = foreign((end.link, self.ends[0].link), payload);
+            self.segment.send(end.place, &answer, now);
+            return;
+        }
         let Some(place) = self.ends.iter().position(|end| end.place == endpoint) else { return };
         let Some(frame_in) = UdpFrame::of(frame, self.ends[place].link.1) else { return };
         let Some(datagram) = self.wire.whole(place, &frame_in, now) else { return };

@@ -13,6 +13,8 @@ const UDP: usize = 8;
 const PORT: u16 = 5_700;
 const IGMP: u8 = 2;
 const UDP_PROTOCOL: u8 = 17;
+/// A protocol number for experiments (RFC 3692).
+const EXPERIMENT: u8 = 253;
 /// IPv4's flag "more fragments".
 const MORE: u16 = 0x2000;
 
@@ -151,6 +153,12 @@ impl Wire {
             }
         }
     }
+}
+
+/// A frame of others with a datagram of `length` bytes, which must fit into a packet. Sessions ignore its
+/// protocol.
+pub fn foreign(ends: (Link, Link), length: usize) -> Vec<u8> {
+    frame(ends, EXPERIMENT, (0, 0), &vec![0; UDP + length])
 }
 
 /// The frame of a membership report (IGMP, version 2).

@@ -365,7 +365,9 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
         PlannedChangeKind::Set { nodes, ways, set, over } => {
             // Omits the loss models that the change replaces.
             let set_keys = set.0.iter().filter(|(_, value)| !value.is_null());
-            let values: Vec<_> = set_keys.map(|(key, v)| format!("{key} {}", plain(v))).collect();
+            let values = set_keys.map(|(key, v)| format!("{key} {}", plain(v)));
+            let resets = link::Impairment::resets(set).map(|key| format!("{key} reset"));
+            let values: Vec<_> = values.chain(resets).collect();
             let ways = match ways[..] {
                 [link::Direction::Up] => " up",
                 [link::Direction::Down] => " down",

@@ -8,6 +8,7 @@ use crate::handover::Handovers;
 use crate::keys::{Contradictions, Key, Keys, Quantity};
 use crate::loss::Loss;
 use crate::outage::Outages;
+use crate::path_mtu::PathMtu;
 use crate::queue::QueueSpec;
 use crate::reorder::Reorder;
 use crate::server::Transmission;
@@ -22,7 +23,7 @@ macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident: $kind:ty,)*) => {
         /// Impairments of one direction of a link.
         ///
-        /// They apply in the order of a wire: outage, duplication, queue, serialisation, loss,
+        /// They apply in the order of a wire: path MTU, outage, duplication, queue, serialisation, loss,
         /// corruption, propagation, slot. A lost frame has used its share of the rate (tc-netem
         /// decides loss first). Serialises as the keys of the experiment file.
         #[derive(Debug, Clone, PartialEq, Default)]
@@ -224,12 +225,24 @@ stages! {
     handover: Handovers,
     /// Times without any forwarding.
     outage: Outages,
+    /// The longest packet that passes.
+    path_mtu: PathMtu,
 }
 
 impl Impairment {
     /// Data rate; `None` without a rate, or if a trace or grants schedule the link.
     pub fn rate(&self) -> Option<Rate> {
         self.transmission.rate()
+    }
+
+    /// The keys that a change resets to their defaults: those without a value, but for models that it
+    /// replaces by others.
+    pub fn resets(change: &Keys) -> impl Iterator<Item = &str> {
+        let (none, given): (Vec<_>, Vec<_>) =
+            change.0.iter().partition(|(_, value)| value.is_null());
+        let given = given.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let replaced = Self::replaced(&Keys(given));
+        none.into_iter().map(|(key, _)| &**key).filter(move |key| !replaced.contains(key))
     }
 
     /// Long-term mean delay in ns: includes reordering and the mean of the variation. It is
@@ -268,7 +281,7 @@ mod tests {
             "queue": "9 kB", "codel": {"target": "5 ms", "interval": "100 ms"},
             "slot": {"min": "1 ms", "max": "2 ms", "packets": 5, "bytes": "1500 B"},
             "handover": {"every": "15 s", "spread": "30 ms", "pause": "0.1 s"},
-            "outage": [{"at": "1 s", "lasts": "1 s"}]
+            "outage": [{"at": "1 s", "lasts": "1 s"}], "path_mtu": "600 B"
         });
         let expected: Keys = serde_json::from_value(all.clone()).unwrap();
         let written = Impairment::read(&expected).unwrap().keys();
@@ -276,6 +289,15 @@ mod tests {
         let missing = expected.0.keys().find(|key| !written.has(key));
         assert_eq!(missing, None);
         assert_eq!(Impairment::default().keys(), Keys::default());
+    }
+
+    #[test]
+    fn a_change_resets_keys_without_a_value_but_not_replaced_models() {
+        let change = keys(serde_json::json!({"rate": null, "loss": null, "delay": "1 ms",
+            "gilbert_elliott": {"p": "1 %"}}));
+        assert_eq!(Impairment::resets(&change).collect::<Vec<_>>(), ["rate"]);
+        let change = keys(serde_json::json!({"loss": null}));
+        assert_eq!(Impairment::resets(&change).collect::<Vec<_>>(), ["loss"]);
     }
 
     #[test]

@@ -119,6 +119,7 @@ impl LinkPipe {
             && self.server.is_none()
             && (self.gates.is_empty() && self.config.handover.0.is_none())
             && !self.has_timetable
+            && self.config.path_mtu.0.is_none()
             && self.replay.is_none()
             && !self.decisions.has_state();
     }
@@ -264,6 +265,11 @@ impl LinkPipe {
         self.record.totals.frames += 1;
         self.record.totals.bytes += frame.len() as u64;
         let (position, decision) = self.decide(&frame, sender, now, steps);
+        // After the decision, which also counts the frames of the flow.
+        if self.config.path_mtu.drops(&frame) {
+            self.record.totals.too_long += 1;
+            return steps.push(Step::Drop(Cause::TooLong));
+        }
         let place = position.number();
         let copy = decision.duplicated.then(|| {
             let decision = self.decisions.decide_copy(&self.config, position);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::test_times::at;
 use crate::{
-    Cell, Codel, Delay, Discipline, Handover, Handovers, Keys, Limit, Outage, Outages, Scheduler,
-    Serialiser, Slot, Trace, Transmission,
+    Cell, Codel, Delay, Discipline, Handover, Handovers, Keys, Limit, Outage, Outages, PathMtu,
+    Scheduler, Serialiser, Slot, Trace, Transmission,
 };
 use units::{Bytes, Rate, Ratio};
 
@@ -113,6 +113,36 @@ fn loss_is_the_share_asked_and_independent() {
     // Four standard deviations of a binomial of a million: 0.0018.
     assert!((single - 0.3).abs() < 0.0018, "{single}");
     assert!((pair - 0.09).abs() < 0.0018, "{pair}");
+}
+
+#[test]
+fn packets_above_the_path_mtu_are_dropped_from_the_change_on_and_count_apart() {
+    // 113 B of packet in each frame.
+    let mtu = |text: &str| PathMtu(Some(text.parse().unwrap()));
+    for loss in [0.0, 30.0] {
+        let mut link = Pipe::new(|config| {
+            config.loss = share(loss).into();
+            config.path_mtu = mtu("113 B");
+        });
+        let outcomes = link.outcomes(100, Span::from_ns(1));
+        assert!(!outcomes.contains(&Outcome::Dropped(Cause::TooLong)));
+        let set: Keys = serde_json::from_value(serde_json::json!({"path_mtu": "112 B"})).unwrap();
+        link.pipe.set(&set, Span::ZERO, at(100)).unwrap();
+        let dropped = vec![Outcome::Dropped(Cause::TooLong); 100];
+        assert_eq!(link.outcomes(100, Span::from_ns(1)), dropped);
+        let none: Keys = serde_json::from_value(serde_json::json!({"path_mtu": null})).unwrap();
+        link.pipe.set(&none, Span::ZERO, at(300)).unwrap();
+        assert_eq!(link.pipe.totals().too_long, 100);
+        let last = link.outcomes(100, Span::from_ns(1));
+        assert!(!last.contains(&Outcome::Dropped(Cause::TooLong)));
+        let lost = |outcomes: &[Outcome]| {
+            outcomes.iter().filter(|o| **o == Outcome::Dropped(Cause::Lost)).count() as u64
+        };
+        let totals = link.pipe.totals();
+        assert_eq!(totals.lost, lost(&outcomes) + lost(&last), "the dropped ones are not losses");
+        assert_eq!((totals.frames, totals.at_risk()), (300, 200));
+        assert_eq!(loss > 0.0, totals.lost > 0);
+    }
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub enum Cause {
     WeakSignal,
     /// A partition separated sender and receiver.
     Partitioned,
+    /// The packet was longer than the path's MTU.
+    TooLong,
     /// Not a valid frame of this link: too short, too long, or with the source address of
     /// another.
     Rejected,

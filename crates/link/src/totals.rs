@@ -28,6 +28,8 @@ pub struct Totals {
     /// Frames that were not received because the signal was too weak, for the distance or by a
     /// table of losses between nodes.
     pub weak_signal: u64,
+    /// Frames dropped because their packet was longer than the path's MTU.
+    pub too_long: u64,
     /// Received data that is not a valid frame of this link. Not included in `frames`.
     pub rejected: u64,
     /// Retransmissions and collisions on a CSMA channel. Not recorded per interval.
@@ -78,6 +80,7 @@ impl Totals {
             denied: self.denied - before.denied,
             no_access: self.no_access - before.no_access,
             weak_signal: self.weak_signal - before.weak_signal,
+            too_long: self.too_long - before.too_long,
             retried: self.retried - before.retried,
             collided: self.collided - before.collided,
             rejected: self.rejected - before.rejected,

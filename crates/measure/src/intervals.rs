@@ -15,7 +15,7 @@ use units::{Instant, Span};
 /// Name of the file in the run folder that has the intervals while the run goes on.
 const FILE: &str = "link-intervals.csv";
 const HEAD: &str = "network,endpoint,direction,from_ns,to_ns,configuration,changing,\
-    frames,bytes,passed,lost,overflow,outage,denied,weak_signal,rejected,retried,collided,corrupted,\
+    frames,bytes,passed,lost,overflow,outage,denied,weak_signal,too_long,rejected,retried,collided,corrupted,\
     duplicated,reordered,delay_sum_ns,delay_max_ns,wire_bytes,busy_ns,released,late_sum_ns";
 
 /// Writes intervals to the disk. A separate thread does it, so that the medium never waits for a
@@ -88,6 +88,7 @@ impl Intervals {
             outage: next()?,
             denied: next()?,
             weak_signal: next()?,
+            too_long: next()?,
             rejected: next()?,
             retried: next()?,
             collided: next()?,
@@ -117,7 +118,8 @@ fn write(mut spill: Spill, pieces: &Receiver<Vec<LinkInterval>>) -> Intervals {
             let number = configurations.number(&configured);
             let changing = u8::from(changing);
             let Totals { frames, bytes, passed, lost, overflow, outage, denied, .. } = measured;
-            let Totals { weak_signal, rejected, retried, collided, corrupted, .. } = measured;
+            let Totals { weak_signal, too_long, rejected, retried, collided, corrupted, .. } =
+                measured;
             let Totals { duplicated, reordered, delay_sum, delay_max, wire_bytes, busy, .. } =
                 measured;
             let Totals { released, late_sum, .. } = measured;
@@ -126,8 +128,8 @@ fn write(mut spill: Spill, pieces: &Receiver<Vec<LinkInterval>>) -> Intervals {
             let [delay_sum, delay_max, busy, late_sum] = spans.map(Span::as_ns);
             spill.push(format_args!(
                 "{segment},{endpoint},{way},{from},{to},{number},{changing},{frames},{bytes},\
-                 {passed},{lost},{overflow},{outage},{denied},{weak_signal},{rejected},{retried},{collided},\
-                 {corrupted},{duplicated},{reordered},{delay_sum},{delay_max},{wire_bytes},{busy},\
+                 {passed},{lost},{overflow},{outage},{denied},{weak_signal},{too_long},{rejected},{retried},\
+                 {collided},{corrupted},{duplicated},{reordered},{delay_sum},{delay_max},{wire_bytes},{busy},\
                  {released},{late_sum}"
             ));
         }
@@ -175,6 +177,7 @@ mod tests {
             outage: 6,
             denied: 7,
             weak_signal: 20,
+            too_long: 21,
             rejected: 8,
             retried: 9,
             collided: 10,

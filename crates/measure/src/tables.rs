@@ -128,6 +128,7 @@ fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
         ("denied", whole(|r| r.measured.denied)),
         ("no_access", whole(|r| r.measured.no_access)),
         ("weak_signal", whole(|r| r.measured.weak_signal)),
+        ("too_long", whole(|r| r.measured.too_long)),
         ("rejected", whole(|r| r.measured.rejected)),
         ("corrupted", whole(|r| r.measured.corrupted)),
         ("duplicated", whole(|r| r.measured.duplicated)),

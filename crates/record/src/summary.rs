@@ -241,6 +241,8 @@ figures! {
         no_access_frames: u64,
         /// frames dropped because the signal was too weak at the receiver, for the distance or by a table of losses
         weak_signal_frames: u64,
+        /// frames dropped because their packet was longer than the path's MTU
+        too_long_frames: u64,
         /// frames rejected because they are not valid on their link
         rejected_frames: u64,
         /// intervals of links outside tolerance

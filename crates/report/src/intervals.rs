@@ -59,9 +59,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
         "bytes",
     ];
     let numbers = names.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>, _>>()?;
-    // Runs of earlier versions do not have this column.
-    let weak_signals = columns.numbers("weak_signal").unwrap_or_default();
-    let weak_signal = |row: usize| weak_signals.get(row).copied().flatten().unwrap_or(0.0);
+    // Runs of earlier versions do not have these columns.
+    let later = ["weak_signal", "too_long"].map(|name| columns.numbers(name).unwrap_or_default());
+    let later = |row: usize| {
+        let at = |column: &Vec<Option<f64>>| column.get(row).copied().flatten().unwrap_or(0.0);
+        later.iter().map(at).sum::<f64>()
+    };
     let rows = nodes.into_iter().zip(interfaces).zip(directions).enumerate();
     Ok(rows
         .map(|(row, ((node, interface), direction))| {
@@ -77,8 +80,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
                 start_s: at(0),
                 end_s: at(1),
                 // Frames and their duplicates, without those that a full queue, an outage, a
-                // channel or a weak signal dropped before the loss.
-                at_risk: at(2) + at(3) - at(4) - at(5) - at(6) - weak_signal(row),
+                // channel, a weak signal or the path's MTU dropped before the loss.
+                at_risk: at(2) + at(3) - at(4) - at(5) - at(6) - later(row),
                 lost: at(7),
                 delay_ms: [at(8), at(9), at(10)],
                 loss_pct: [at(11), at(12), at(13)],

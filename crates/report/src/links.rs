@@ -23,6 +23,8 @@ pub struct LinkRow {
     pub contention: f64,
     /// Frames dropped because the signal was too weak at the receiver.
     pub weak_signal: f64,
+    /// Frames dropped because their packet was longer than the path's MTU.
+    pub too_long: f64,
     /// Configured mean delay, ms; `None` if it changed during the run.
     pub delay_configured_ms: Option<f64>,
     /// Measured mean delay, ms.
@@ -50,7 +52,8 @@ impl LinkRow {
 
     /// Frames with a random loss decision: those that were not dropped before for another reason.
     pub fn drawn(&self) -> f64 {
-        let dropped = self.overflow + self.outage + self.contention + self.weak_signal;
+        let by_channel = self.contention + self.weak_signal;
+        let dropped = self.overflow + self.outage + by_channel + self.too_long;
         (self.frames - dropped).max(0.0)
     }
 
@@ -86,8 +89,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
     let changing = columns.numbers("changing").unwrap_or_default();
     let steady = |row: usize| changing.get(row).copied().flatten() != Some(1.0);
     // Neither do they have all causes of drops.
-    let [outage, contention, weak_signal] =
-        ["outage", "denied", "weak_signal"].map(|name| columns.numbers(name).unwrap_or_default());
+    let [outage, contention, weak_signal, too_long] =
+        ["outage", "denied", "weak_signal", "too_long"]
+            .map(|name| columns.numbers(name).unwrap_or_default());
     let drops =
         |column: &[Option<f64>], row: usize| column.get(row).copied().flatten().unwrap_or(0.0);
     // Thingbed does not measure the delays of netem links.
@@ -104,6 +108,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             outage: drops(&outage, row),
             contention: drops(&contention, row),
             weak_signal: drops(&weak_signal, row),
+            too_long: drops(&too_long, row),
             delay_configured_ms: at(3, row).filter(|_| steady(row)),
             delay_measured_ms: at(4, row).filter(|_| measured(row)),
             delay_max_ms: at(5, row).filter(|_| measured(row)),

@@ -167,6 +167,7 @@ fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
         contention_frames: links.iter().map(|l| l.measured.denied).sum(),
         no_access_frames: links.iter().map(|l| l.measured.no_access).sum(),
         weak_signal_frames: links.iter().map(|l| l.measured.weak_signal).sum(),
+        too_long_frames: links.iter().map(|l| l.measured.too_long).sum(),
         rejected_frames: links.iter().map(|l| l.measured.rejected).sum(),
         out_of_tolerance: results.deviating as u64,
     }

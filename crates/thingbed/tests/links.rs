@@ -271,3 +271,45 @@ fn links_are_looked_at_and_changed_by_hand() {
     assert_eq!(events.matches("change by hand").count(), 4, "{events}");
     ask(&["show"]).expect(1, &["no lab `"]);
 }
+
+/// Both directions of a link that has another path MTU from 2 to 6 s: pings of 1,028 B are lost then, and
+/// smaller ones are not.
+#[test]
+fn a_path_mtu_that_shrinks_drops_long_packets_without_a_message() {
+    if !has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    let links = "    links: {near: {up: {delay: 5 ms}}}
+    timetable:
+      - {at: 2 s, links: near, way: up, set: {path_mtu: 600 B}}
+      - {at: 6 s, links: near, way: up, set: {path_mtu: null}}";
+    let pings = |size: u32| {
+        format!(
+            "  - command: {{on: near, run: [ping, -q, -c, '9', -i, '1', -s, '{size}', far], background: true}}\n"
+        )
+    };
+    let text = experiment(links, "duration: 11 s\n").replace(
+        "  - interaction: {source: near, sinks: far, model: udp-rr, payload: payload.xml}\n",
+        &(pings(1_000) + &pings(500)),
+    );
+    bed.write("e.yaml", &text);
+    bed.thingbed(&["plan", "e.yaml"])
+        .expect(0, &["at 2 s: near up: path_mtu 600 B", "at 6 s: near up: path_mtu reset"]);
+    bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["1 valid"]);
+    let folder = bed.sweep("links");
+    let run = json(&folder.join("summary.json"));
+    let outputs = ["near.run.out", "near.2.out"].map(|name| {
+        std::fs::read_to_string(folder.join("programs").join(name)).unwrap_or_default()
+    });
+    assert_eq!(run["links"]["too_long_frames"], 4, "{outputs:?}");
+    assert!(
+        outputs.iter().any(|out| out.contains("9 packets transmitted, 5 received")),
+        "{outputs:?}"
+    );
+    assert!(
+        outputs.iter().any(|out| out.contains("9 packets transmitted, 9 received")),
+        "{outputs:?}"
+    );
+    assert!(!outputs.concat().contains("Frag needed"), "{outputs:?}");
+}

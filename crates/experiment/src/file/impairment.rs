@@ -15,6 +15,8 @@ use units::{Bytes, Rate, Ratio, Span};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Impairment {
     pub keys: Keys,
+    /// Keys without a value: a change resets them to their defaults.
+    resets: Vec<&'static str>,
     /// By key, and for the keys in it, such as `markov.p14` and `outage.0.every`.
     places: BTreeMap<String, Place>,
 }
@@ -24,7 +26,10 @@ impl Read for Impairment {
         let mut places = BTreeMap::new();
         let fields = Fields::of(node, "an impairment", sink)?;
         let keys = read_keys(link::Impairment::all_keys(), fields, "", &mut places);
-        Some(Self { keys, places })
+        let names = link::Impairment::all_keys().map(|key| key.name);
+        let is_empty =
+            |name: &&str| node.get(name).is_some_and(|value| value.content == Content::Nothing);
+        Some(Self { keys, resets: names.filter(is_empty).collect(), places })
     }
 }
 
@@ -43,10 +48,15 @@ impl Impairment {
     /// The impairments of a link after these keys change `before`.
     pub fn after(&self, before: &Self) -> Self {
         let mut before = before.clone();
-        for key in link::Impairment::replaced(&self.keys) {
+        for key in self.removed() {
             before.remove(key);
         }
         self.over(&before)
+    }
+
+    /// The keys that a change by these keys removes: those without a value, and other models.
+    pub fn removed(&self) -> Vec<&'static str> {
+        [&*self.resets, &*link::Impairment::replaced(&self.keys)].concat()
     }
 
     fn remove(&mut self, key: &str) {

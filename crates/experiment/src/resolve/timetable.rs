@@ -207,7 +207,7 @@ impl Scope<'_, '_> {
     }
 }
 
-/// The changed keys with complete values, and those that they replace. Values from files cannot
+/// The changed keys with complete values, and those that they replace or reset. Values from files cannot
 /// change during a run.
 pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Keys {
     if let Some(path) = ["trace", "distribution.table"].into_iter().find(|path| set.has(path)) {
@@ -222,7 +222,6 @@ pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Keys {
     let value = |key: &str| complete.0.get(key).or(set.keys.0.get(key)).cloned();
     let mut changed: Map<_, _> =
         named.map(|key| (key.clone(), value(key).unwrap_or_default())).collect();
-    let replaced = link::Impairment::replaced(&set.keys).into_iter();
-    changed.extend(replaced.map(|key| (key.to_owned(), Value::Null)));
+    changed.extend(set.removed().into_iter().map(|key| (key.to_owned(), Value::Null)));
     Keys(changed)
 }

@@ -19,6 +19,7 @@ struct Sum {
     overflow: f64,
     contention: f64,
     weak_signal: f64,
+    too_long: f64,
     /// Frames with a random loss decision.
     drawn: f64,
     lost_configured: f64,
@@ -109,6 +110,7 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.overflow += row.overflow;
     sum.contention += row.contention;
     sum.weak_signal += row.weak_signal;
+    sum.too_long += row.too_long;
     let drawn = row.drawn();
     sum.drawn += drawn;
     sum.lost_configured += drawn * row.loss_configured_pct.unwrap_or(0.0);
@@ -156,6 +158,7 @@ fn summed(sums: &[Sum]) -> Table {
         .numbers("queue drops", "frames")
         .numbers("collisions, no access", "frames")
         .numbers("weak signal", "frames")
+        .numbers("above path MTU", "frames")
         .numbers("rate configured", "");
     for sum in sums {
         let mean = |total: f64, count: f64| optional((count > 0.0).then(|| total / count));
@@ -173,6 +176,7 @@ fn summed(sums: &[Sum]) -> Table {
             Place::number(format::count(sum.overflow)),
             Place::number(format::count(sum.contention)),
             Place::number(format::count(sum.weak_signal)),
+            Place::number(format::count(sum.too_long)),
             Place::number(rate(sum.rate)),
         ]);
     }

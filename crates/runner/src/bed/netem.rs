@@ -187,7 +187,7 @@ fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
 /// `backend: netem`.
 fn netem(configured: &Impairment, seed: u64) -> Netem {
     let chance = |share, correlation| Chance { share, correlation };
-    // All stages by name, so that the compiler reports a new one. Netem has no outages.
+    // All stages by name, so that the compiler reports a new one. Netem has no outages and no path MTU.
     let Impairment {
         delay,
         reorder,
@@ -199,6 +199,7 @@ fn netem(configured: &Impairment, seed: u64) -> Netem {
         slot,
         handover: _,
         outage: _,
+        path_mtu: _,
     } = configured;
     let loss = match *loss {
         link::Loss::Random(random) => Loss::Random(chance(random.share, random.correlation)),

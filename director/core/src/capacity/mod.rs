@@ -163,9 +163,10 @@ impl Capacity {
         arrived.map_or(self.rate(), |arrived| self.rate().min(arrived * PROVEN))
     }
 
-    /// The session changes its model.
+    /// The session changes its model. What has arrived so far was measured in the former one's way.
     pub fn change(&mut self) {
         self.rate = self.rate.min(self.proven());
+        self.flight = Flight::default();
     }
 
     /// The rate to send at, in bit/s: the estimate, or less while nothing arrives or a queue is to
@@ -288,6 +289,13 @@ impl Capacity {
         let seen = early.then(|| self.flight.rate()).flatten();
         let is_narrow = |seen: f64| seen * self.scale < self.rate() / EARLY_DROP;
         if seen.is_some_and(is_narrow) && self.is_evidence() {
+            self.finish(now);
+        }
+        // While the estimate is far too low for messages, none may be complete and end a flight
+        // (decision 144).
+        let (takes, _) = self.flight.ages(now);
+        let long = self.flight.len() >= LONG_FLIGHT && takes > 2 * self.trip();
+        if long && !self.flight.trained {
             self.finish(now);
         }
     }
@@ -475,6 +483,39 @@ mod tests {
         flight(&mut configured, now, 20, 100e3, (800, 0));
         configured.finish(now);
         assert_eq!(configured.proven(), configured.rate());
+    }
+
+    /// Members send without a pause, and no message is ever complete.
+    fn without_an_end(capacity: &mut Capacity, begin: Instant, count: u64) -> Instant {
+        (0..count).fold(begin, |now, _| {
+            let now = now + Span::from_ns_f64(8e12 / capacity.rate());
+            capacity.arrival(now, 1_000);
+            capacity.round_trip(now, 4_000 * MS);
+            now
+        })
+    }
+
+    #[test]
+    fn a_flight_that_does_not_end_is_measured_too() {
+        let mut capacity = Capacity::new(None, None, 1_500.0);
+        capacity.round_trip(Instant::START, 4_000 * MS);
+        let before = capacity.rate();
+        let now = without_an_end(&mut capacity, Instant::START, 400);
+        assert!(capacity.rate() > 4.0 * before, "{} {before}", capacity.rate());
+        // Acknowledged trains measure the path in place of arrivals, until the model changes.
+        let train = Train {
+            bytes: 9_000,
+            received: 9_000,
+            sent: 4_000 * MS,
+            acknowledged: 4_000 * MS,
+            alone: false,
+            repaired: false,
+        };
+        capacity.train(train, now);
+        capacity.change();
+        let before = capacity.rate();
+        without_an_end(&mut capacity, now, 400);
+        assert!(capacity.rate() > 1.5 * before, "{} {before}", capacity.rate());
     }
 
     #[test]

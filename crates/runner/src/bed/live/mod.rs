@@ -214,7 +214,7 @@ pub struct LinkTraffic {
     pub passed: u64,
     /// Frames lost by chance.
     pub lost: u64,
-    /// Frames dropped: full queue, link down, no access to a shared channel.
+    /// Frames dropped: full queue, link down, no access to a shared channel, longer than the path's MTU.
     pub dropped: u64,
     /// Sum of the delays of the frames that left it, without transmission and queueing, in ms.
     pub delay_ms: f64,
@@ -228,7 +228,11 @@ impl LinkTraffic {
             passed: totals.passed,
             lost: totals.lost,
             // `lost` are the random losses; a test of the loss rate must not include these.
-            dropped: totals.overflow + totals.outage + totals.denied + totals.weak_signal,
+            dropped: totals.overflow
+                + totals.outage
+                + totals.denied
+                + totals.weak_signal
+                + totals.too_long,
             delay_ms: totals.delay_sum.as_ms(),
         }
     }
