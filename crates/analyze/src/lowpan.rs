@@ -401,7 +401,10 @@ mod tests {
         assert_eq!(plain.udp, Some((4, [0xf0b1, 0xf0b2])));
         let mesh = [&[0xbf, 20, 0, 7, 0, 8, 0x50, 1][..], &SMALLEST].concat();
         let (at, meshed) = packet(&mesh);
-        assert_eq!((at, meshed.ip.addresses), (8, [link_local(7), link_local(8)].map(Address::from)));
+        assert_eq!(
+            (at, meshed.ip.addresses),
+            (8, [link_local(7), link_local(8)].map(Address::from))
+        );
         // No address to derive one from.
         let frame = Data { start: 0, end: 8, source: Station::Absent, destination: SHORT[1] };
         assert_eq!(payload(&SMALLEST, 8, &frame, &Contexts::NONE), Err(Unread::Damaged));

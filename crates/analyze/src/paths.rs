@@ -314,7 +314,15 @@ mod tests {
 
     fn sighting(point: usize, at: u64, direction: Direction, data: &[u8]) -> Sighting<'_> {
         let macs = if data[0] == 1 { [[2; 6], [4; 6]] } else { [[4; 6], [2; 6]] };
-        Sighting { point, at, direction, data, start: 0, macs: Some(macs), addresses: Some([1, 2].map(Address::from)) }
+        Sighting {
+            point,
+            at,
+            direction,
+            data,
+            start: 0,
+            macs: Some(macs),
+            addresses: Some([1, 2].map(Address::from)),
+        }
     }
 
     #[test]

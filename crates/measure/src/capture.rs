@@ -302,9 +302,9 @@ fn describe<'a>(
         InterfaceDescriptionOption::IfName(name.into()),
         InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
     ];
-    options.extend(contexts.map(|all| {
-        InterfaceDescriptionOption::IfDescription(all.description().into())
-    }));
+    options.extend(
+        contexts.map(|all| InterfaceDescriptionOption::IfDescription(all.description().into())),
+    );
     InterfaceDescriptionBlock {
         linktype: lowpan.map_or(DataLink::ETHERNET, |_| IEEE802154),
         snaplen: selection.snap.unwrap_or(0) as u32,

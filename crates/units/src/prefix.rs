@@ -47,8 +47,9 @@ impl FromStr for Ipv6Prefix {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let example = "write for example `fd00::/64`";
-        let (address, length) =
-            text.split_once('/').ok_or_else(|| format!("`{text}` has no prefix length; {example}"))?;
+        let (address, length) = text
+            .split_once('/')
+            .ok_or_else(|| format!("`{text}` has no prefix length; {example}"))?;
         let address: Ipv6Addr =
             address.parse().map_err(|_| format!("`{address}` is no IPv6 address; {example}"))?;
         let digits = length.bytes().all(|byte| byte.is_ascii_digit());

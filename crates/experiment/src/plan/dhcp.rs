@@ -48,6 +48,22 @@ impl Plan {
         routers(&self.nodes, &self.joined(network))
     }
 
+    /// Whether a bridge with STP is on the network, or on one that bridges join with it: its ports forward
+    /// no frames at first.
+    pub fn has_spanning_tree(&self, network: &PlannedNetwork) -> bool {
+        let joined = self.joined(network);
+        let switches: HashSet<&String> = self
+            .networks
+            .iter()
+            .filter(|own| joined.contains(own.name.as_str()))
+            .map(PlannedNetwork::switch)
+            .collect();
+        let bridges = self.nodes.iter().filter(|node| node.bridge.as_ref().is_some_and(|b| b.stp));
+        bridges
+            .flat_map(|node| &node.links)
+            .any(|link| joined.contains(link.network.as_str()) || switches.contains(&link.network))
+    }
+
     /// Names of the networks that bridges join with `network`, and its own.
     pub fn joined(&self, network: &PlannedNetwork) -> HashSet<&str> {
         joined(&self.networks, network)

@@ -3,6 +3,7 @@
 mod advertisements;
 mod after;
 mod all_networks;
+mod architecture;
 mod board;
 mod boundary;
 mod bridges;

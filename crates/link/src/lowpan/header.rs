@@ -25,11 +25,7 @@ struct Inline {
 }
 
 /// Compresses the headers of a packet between stations with these interface identifiers.
-pub(super) fn compress(
-    packet: &[u8],
-    [from, to]: [u64; 2],
-    contexts: &Contexts,
-) -> Option<Header> {
+pub(super) fn compress(packet: &[u8], [from, to]: [u64; 2], contexts: &Contexts) -> Option<Header> {
     let header: &[u8; 40] = packet.first_chunk()?;
     let source: &[u8; 16] = header[8..].first_chunk()?;
     let destination: &[u8; 16] = header[24..].first_chunk()?;
@@ -101,8 +97,10 @@ fn traffic_class(header: &[u8; 40]) -> (Vec<u8>, u8) {
 /// costs a byte, and a shorter form saves two or more.
 fn unicast(address: &[u8; 16], identifier: u64, contexts: &Contexts) -> Inline {
     let whole = u128::from_be_bytes(*address);
-    let inline = |context, mode: u8, length: usize| {
-        Inline { mode, context, bytes: address[16 - length..].to_vec() }
+    let inline = |context, mode: u8, length: usize| Inline {
+        mode,
+        context,
+        bytes: address[16 - length..].to_vec(),
     };
     let forms = [(3, identifier, 0), (2, SHORT | whole as u64 & 0xffff, 2), (1, whole as u64, 8)];
     let shortest = |context, prefix: Ipv6Prefix| {

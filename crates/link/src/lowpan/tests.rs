@@ -5,8 +5,8 @@ mod reader;
 
 use super::*;
 use crate::CsmaSpec;
-use reader::restore;
 use proptest::prelude::*;
+use reader::restore;
 use units::Span;
 
 /// Addresses and content of a packet.
@@ -71,11 +71,7 @@ impl Sample {
 }
 
 /// Frames without contexts.
-fn plain(
-    frame: &[u8],
-    addresses: MacAddresses,
-    numbers: FrameNumbers,
-) -> Option<Vec<Vec<u8>>> {
+fn plain(frame: &[u8], addresses: MacAddresses, numbers: FrameNumbers) -> Option<Vec<Vec<u8>>> {
     let compression = Compression { addresses, contexts: &Contexts::NONE };
     mac_frames(frame, compression, true, numbers)
 }
@@ -277,8 +273,7 @@ impl Bits for str {
 #[test]
 fn only_whole_packets_of_ipv6_are_carried() {
     let whole = Sample::udp(false, [1, 2], 20).ethernet();
-    let frames =
-        |frame: &[u8]| plain(frame, MacAddresses::Extended, FrameNumbers::default());
+    let frames = |frame: &[u8]| plain(frame, MacAddresses::Extended, FrameNumbers::default());
     for end in 0..whole.len() {
         assert_eq!(frames(&whole[..end]), None, "{end}");
     }
