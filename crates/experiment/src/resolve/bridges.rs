@@ -92,11 +92,6 @@ impl<'f> Bridges<'f> {
     pub fn first<'n>(&'n self, network: &'n str) -> &'n str {
         self.networks.get(network).map_or(network, |joint| joint.first)
     }
-
-    /// Whether bridges join two networks.
-    pub fn are_joined(&self, one: &str, other: &str) -> bool {
-        self.first(one) == self.first(other)
-    }
 }
 
 /// Whether the nodes of a group are bridges.

@@ -93,6 +93,9 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         (networks.planned(), placement::planned(&nodes, &networks, base, sink));
     let is_planned = planned.is_some();
     let planned = planned.unwrap_or_default();
+    if is_planned && networks.complete {
+        advertisements::check_senders(file, &networks, &planned, &planned_networks, sink);
+    }
     broker::resolve(file, &nodes, &mut planned_networks, &planned, sink);
     let topology = Topology::of(&planned, &planned_networks);
     let (workloads, durations) = match is_planned {
