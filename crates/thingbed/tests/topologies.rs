@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Bed, CommandOutput, Live, has};
+use common::live::Live;
+use common::{Bed, CommandOutput, has};
 use std::path::Path;
 use std::process::Command;
 
