@@ -9,6 +9,7 @@ use crate::lowpan::{self, Lowpan, Packet};
 use crate::names;
 use crate::reassembly::Part;
 use crate::unread::Unread;
+use units::Contexts;
 
 /// A dissected packet. Lengths are those on the wire, in bytes, even if the capture is
 /// truncated: `link + network + transport + carried` is the packet's length.
@@ -134,8 +135,13 @@ const UDP_HEADER: usize = 8;
 const PGM_HEADER: usize = 16;
 
 /// Dissects a packet of link type `link`. `data` is its captured part, `length` its length
-/// on the wire, in bytes.
-pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
+/// on the wire, in bytes. `contexts` are those of 6LoWPAN that are known.
+pub(crate) fn dissect<'a>(
+    link: u16,
+    data: &'a [u8],
+    length: u32,
+    contexts: &Contexts,
+) -> Parts<'a> {
     let mut parts = Parts { link: length, ..Parts::default() };
     // Other link types have no pair of addresses here: each of their packets counts as captured for
     // the first time (`paths`).
@@ -144,7 +150,7 @@ pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
     }
     let cut = (data.len() as u64) < u64::from(length);
     parts.what = if ieee802154::is(link) {
-        parts.radio(data, ieee802154::frame(link, data, length as usize))
+        parts.radio(data, ieee802154::frame(link, data, length as usize), contexts)
     } else {
         match network(link, data) {
             Network::Ip(start) => parts.ip(data, start),
@@ -172,14 +178,14 @@ impl<'a> Parts<'a> {
     }
 
     /// Dissects a frame of IEEE 802.15.4.
-    fn radio(&mut self, data: &'a [u8], frame: Frame) -> What {
+    fn radio(&mut self, data: &'a [u8], frame: Frame, contexts: &Contexts) -> What {
         let frame = match frame {
             Frame::Data(frame) => frame,
             Frame::Other(name) => return What::Other(name),
             Frame::Unread(unread) => return What::Unread(unread),
         };
         let rest = &data[frame.start..data.len().min(frame.end)];
-        match lowpan::payload(rest, frame.end - frame.start, &frame) {
+        match lowpan::payload(rest, frame.end - frame.start, &frame, contexts) {
             Ok(Lowpan::Packet(at, packet)) => self.packet(&rest[at..], frame.start + at, &packet),
             Ok(Lowpan::LaterFragment(at, header)) => {
                 // The headers up to its own are the link's.
@@ -322,6 +328,10 @@ fn mac(data: &[u8], at: usize) -> Option<[u8; 6]> {
 mod tests {
     use super::*;
     use etherparse::PacketBuilder;
+
+    fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
+        super::dissect(link, data, length, &Contexts::NONE)
+    }
 
     fn frame(payload: usize) -> Vec<u8> {
         let builder =

@@ -13,7 +13,6 @@ use crate::sequence::{Connection, Verdict};
 use crate::stream::{Consumer, Piece, Stream};
 use crate::times::Times;
 use crate::zmtp::Zmtp;
-use std::net::{Ipv6Addr, SocketAddr};
 
 /// Identifies a flow, independent of the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -364,5 +363,5 @@ impl MessageReader<'_, '_> {
 
 /// An end of a flow as `address:port`.
 fn end((address, port): (Address, u16)) -> String {
-    SocketAddr::new(Ipv6Addr::from(address).to_canonical(), port).to_string()
+    address.with_port(port)
 }

@@ -3,8 +3,7 @@
 use crate::unread::Unread;
 use std::net::Ipv4Addr;
 
-/// An IPv6 address, or an IPv4 address in mapped form (RFC 4291, section 2.5.5.2).
-pub(crate) type Address = u128;
+pub(crate) use crate::address::Address;
 
 /// An IP packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +59,7 @@ fn version4(data: &[u8], wire: usize) -> Result<Ip, Unread> {
     }
     let address = |at: usize| {
         let bytes: [u8; 4] = header[at..at + 4].try_into().unwrap_or_default();
-        u128::from(Ipv4Addr::from(bytes).to_ipv6_mapped())
+        Address::from(u128::from(Ipv4Addr::from(bytes).to_ipv6_mapped()))
     };
     let mut ip = Ip {
         addresses: [address(12), address(16)],
@@ -90,8 +89,9 @@ fn version6(data: &[u8], wire: usize) -> Result<Ip, Unread> {
         },
         payload => (payload + 40).min(wire),
     };
-    let address =
-        |at: usize| u128::from_be_bytes(header[at..at + 16].try_into().unwrap_or_default());
+    let address = |at: usize| {
+        Address::from(u128::from_be_bytes(header[at..at + 16].try_into().unwrap_or_default()))
+    };
     let mut ip = Ip {
         addresses: [address(8), address(24)],
         headers: 40,

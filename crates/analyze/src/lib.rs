@@ -5,6 +5,7 @@
 //! returns an [`Analysis`], which serialises to the format in `docs/analyze.md`. TCP
 //! analysis follows tshark 4.0.
 
+mod address;
 mod coap;
 #[cfg(test)]
 mod differential;

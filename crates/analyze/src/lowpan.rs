@@ -1,8 +1,9 @@
 //! 6LoWPAN: IPv6 packets in IEEE 802.15.4 frames (RFC 4944; header compression: RFC 6282).
 
 use crate::ieee802154::{Data, Station};
-use crate::ip::{self, Ip};
+use crate::ip::{self, Address, Ip};
 use crate::unread::Unread;
+use units::{Contexts, Ipv6Prefix};
 
 /// A packet, or the first fragment of one, or a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +58,16 @@ const UDP: u8 = 17;
 const IPV6: u8 = 41;
 
 /// Parses the payload of a frame, of which `data` was captured, and which has `wire` bytes on
-/// the wire.
+/// the wire. `contexts` are those that are known.
 ///
 /// # Errors
 /// When headers are cut off, damaged, or of a kind that this crate does not read.
-pub(crate) fn payload(data: &[u8], wire: usize, frame: &Data) -> Result<Lowpan, Unread> {
+pub(crate) fn payload(
+    data: &[u8],
+    wire: usize,
+    frame: &Data,
+    contexts: &Contexts,
+) -> Result<Lowpan, Unread> {
     let mut at = 0;
     let identifiers = |stations: [Station; 2]| stations.map(Station::interface_identifier);
     let mut ends = identifiers([frame.source, frame.destination]);
@@ -78,7 +84,8 @@ pub(crate) fn payload(data: &[u8], wire: usize, frame: &Data) -> Result<Lowpan, 
             // A broadcast header with its sequence number (RFC 4944, section 11.1).
             0x50 => at += 2,
             0x60..=0x7f => {
-                let packet = compressed(&data[at..], wire.saturating_sub(at), ends, 0)?;
+                let around = Around { ends, contexts, depth: 0 };
+                let packet = compressed(&data[at..], wire.saturating_sub(at), around)?;
                 return Ok(Lowpan::Packet(at, Packet { fragment, ..packet }));
             }
             0x80..=0xbf => {
@@ -149,49 +156,91 @@ impl Bytes<'_> {
         Ok(self.take::<N>()?.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
     }
 
-    /// A unicast address from 8 or 2 B, or from none (RFC 6282, section 3.1.1). The prefix of a
-    /// context is not known, and is 0.
-    fn unicast(&mut self, mode: u8, context: bool, end: Option<u64>) -> Result<u128, Unread> {
-        // Without a context, the address is link-local: fe80::/64.
-        let prefix = if context { 0 } else { 0xfe80 << 112 };
+    /// A unicast address from 8 or 2 B, or from none (RFC 6282, section 3.1.1).
+    fn unicast(&mut self, mode: u8, prefix: Prefix, end: Option<u64>) -> Result<Address, Unread> {
         let identifier = match mode {
-            1 => self.tail::<8>()?,
-            2 => 0x0000_00ff_fe00_0000 | self.tail::<2>()?,
-            _ => u128::from(end.ok_or(Unread::Damaged)?),
+            1 => self.tail::<8>()? as u64,
+            2 => 0x0000_00ff_fe00_0000 | self.tail::<2>()? as u64,
+            _ => end.ok_or(Unread::Damaged)?,
         };
-        Ok(prefix | identifier)
+        Ok(match prefix {
+            // fe80::/64.
+            Prefix::LinkLocal => Address::from(0xfe80 << 112 | u128::from(identifier)),
+            Prefix::Known(prefix) => Address::from(prefix.with_identifier(identifier)),
+            Prefix::Unknown(number) => Address::of_unknown_context(number, identifier.into()),
+        })
     }
 
     /// A multicast address (RFC 6282, section 3.1.1).
-    fn multicast(&mut self, mode: u8, context: bool) -> Result<u128, Unread> {
+    fn multicast(&mut self, mode: u8, prefix: Prefix) -> Result<Address, Unread> {
         let scoped = |[scope]: [u8; 1]| 0xff << 120 | u128::from(scope) << 112;
-        Ok(match (context, mode) {
-            (false, 0) => self.tail::<16>()?,
-            (false, 1) => scoped(self.take()?) | self.tail::<5>()?,
-            (false, 2) => scoped(self.take()?) | self.tail::<3>()?,
-            (false, _) => 0xff02 << 112 | self.tail::<1>()?,
-            // The network prefix is the context's (RFC 3306).
-            (true, 0) => {
+        let bits = match (prefix, mode) {
+            (Prefix::LinkLocal, 0) => self.tail::<16>()?,
+            (Prefix::LinkLocal, 1) => scoped(self.take()?) | self.tail::<5>()?,
+            (Prefix::LinkLocal, 2) => scoped(self.take()?) | self.tail::<3>()?,
+            (Prefix::LinkLocal, _) => 0xff02 << 112 | self.tail::<1>()?,
+            // The network prefix and its length are the context's (RFC 3306, section 4).
+            (Prefix::Known(_) | Prefix::Unknown(_), 0) => {
                 let [scope, interface] = self.take()?;
-                scoped([scope]) | u128::from(interface) << 104 | self.tail::<4>()?
+                let group = scoped([scope]) | u128::from(interface) << 104 | self.tail::<4>()?;
+                match prefix {
+                    Prefix::Known(prefix) => {
+                        let network = prefix.bits() >> 64 << 32;
+                        group | u128::from(prefix.length()) << 96 | network
+                    }
+                    Prefix::Unknown(number) => {
+                        return Ok(Address::of_unknown_context(number, group));
+                    }
+                    Prefix::LinkLocal => group,
+                }
             }
-            (true, _) => return Err(Unread::Damaged),
-        })
+            (_, _) => return Err(Unread::Damaged),
+        };
+        Ok(Address::from(bits))
     }
 }
 
 /// Interface identifiers of source and destination, as the header around a packet has them.
 type Ends = [Option<u64>; 2];
 
+/// What is around a compressed header.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    ends: Ends,
+    contexts: &'a Contexts,
+    /// Number of packets around this one.
+    depth: usize,
+}
+
+/// What an address begins with that is not in the header.
+#[derive(Debug, Clone, Copy)]
+enum Prefix {
+    /// No context: unicast addresses are link-local.
+    LinkLocal,
+    Known(Ipv6Prefix),
+    /// The number of a context that is not known.
+    Unknown(u8),
+}
+
+impl Prefix {
+    fn of(has_context: bool, number: u8, contexts: &Contexts) -> Self {
+        match contexts.get(number) {
+            _ if !has_context => Self::LinkLocal,
+            Some(prefix) => Self::Known(prefix),
+            None => Self::Unknown(number),
+        }
+    }
+}
+
 /// A header compressed by IPHC (RFC 6282, section 3) at the start of `data`, of a frame with
-/// `wire` bytes from there on. `depth` counts packets around this one.
-fn compressed(data: &[u8], wire: usize, ends: Ends, depth: usize) -> Result<Packet, Unread> {
+/// `wire` bytes from there on.
+fn compressed(data: &[u8], wire: usize, around: Around<'_>) -> Result<Packet, Unread> {
+    let Around { ends, contexts, .. } = around;
     let mut bytes = Bytes { data, at: 0 };
     let [first, second] = bytes.take()?;
     let flag = |bit: u8| second & 1 << bit != 0;
-    if flag(7) {
-        bytes.take::<1>()?;
-    }
+    // The numbers of both contexts; without them, 0 (section 3.1.2).
+    let [numbers] = if flag(7) { bytes.take()? } else { [0] };
     // Traffic class and flow label.
     bytes.at += [4, 3, 1, 0][usize::from(first >> 3 & 3)];
     let next = match first & 1 << 2 {
@@ -202,16 +251,19 @@ fn compressed(data: &[u8], wire: usize, ends: Ends, depth: usize) -> Result<Pack
         bytes.take::<1>()?;
     }
     let source = match (flag(6), second >> 4 & 3) {
-        (true, 0) => 0,
-        (false, 0) => bytes.tail::<16>()?,
-        (context, mode) => bytes.unicast(mode, context, ends[0])?,
+        (true, 0) => Address::from(0),
+        (false, 0) => Address::from(bytes.tail::<16>()?),
+        (context, mode) => {
+            bytes.unicast(mode, Prefix::of(context, numbers >> 4, contexts), ends[0])?
+        }
     };
+    let prefix = Prefix::of(flag(2), numbers & 15, contexts);
     let destination = match (flag(3), flag(2), second & 3) {
-        (true, context, mode) => bytes.multicast(mode, context)?,
-        (false, false, 0) => bytes.tail::<16>()?,
+        (true, _, mode) => bytes.multicast(mode, prefix)?,
+        (false, false, 0) => Address::from(bytes.tail::<16>()?),
         // Reserved (RFC 6282, section 3.1.1).
         (false, true, 0) => return Err(Unread::Damaged),
-        (false, context, mode) => bytes.unicast(mode, context, ends[1])?,
+        (false, _, mode) => bytes.unicast(mode, prefix, ends[1])?,
     };
     let ip = Ip {
         addresses: [source, destination],
@@ -224,7 +276,7 @@ fn compressed(data: &[u8], wire: usize, ends: Ends, depth: usize) -> Result<Pack
         return Err(Unread::Damaged);
     }
     let mut packet = Packet { original: IPV6_HEADER, ..Packet::uncompressed(ip) };
-    packet.follow(data, next, depth)?;
+    packet.follow(data, next, around)?;
     Ok(packet)
 }
 
@@ -236,7 +288,12 @@ impl Packet {
 
     /// Follows the headers after the IPv6 header: compressed ones (RFC 6282, section 4) while
     /// `next` is None, then others.
-    fn follow(&mut self, data: &[u8], mut next: Option<u8>, depth: usize) -> Result<(), Unread> {
+    fn follow(
+        &mut self,
+        data: &[u8],
+        mut next: Option<u8>,
+        around: Around<'_>,
+    ) -> Result<(), Unread> {
         for _ in 0..HEADERS {
             if let Some(next) = next {
                 let before = self.ip.headers;
@@ -260,14 +317,15 @@ impl Packet {
                     return Ok(());
                 }
                 // A packet in a packet: that within is the one that its end systems see.
-                0xee | 0xef if depth == 0 => {
+                0xee | 0xef if around.depth == 0 => {
                     let start = self.ip.headers + 1;
                     let rest = data.get(start..).ok_or(Unread::Cut)?;
                     let wire = self.ip.total.saturating_sub(start);
                     // What it leaves out is in the outer header (RFC 6282, section 3.1.1).
-                    let ends = self.ip.addresses.map(|address| Some(address as u64));
+                    let ends = self.ip.addresses.map(|address| Some(address.identifier()));
+                    let within = Around { ends, depth: 1, ..around };
                     let inner = match rest.first().ok_or(Unread::Cut)? {
-                        0x60..=0x7f => compressed(rest, wire, ends, 1)?,
+                        0x60..=0x7f => compressed(rest, wire, within)?,
                         _ => return Err(Unread::IpProtocol(IPV6)),
                     };
                     let outer = self.original;
@@ -321,7 +379,7 @@ mod tests {
 
     fn of(data: &[u8], wire: usize) -> Result<Lowpan, Unread> {
         let [source, destination] = SHORT;
-        payload(data, wire, &Data { start: 0, end: wire, source, destination })
+        payload(data, wire, &Data { start: 0, end: wire, source, destination }, &Contexts::NONE)
     }
 
     fn packet(data: &[u8]) -> (usize, Packet) {
@@ -339,14 +397,41 @@ mod tests {
         let link_local = |short: u128| 0xfe80 << 112 | 0xff_fe00_0000 | short;
         let (at, plain) = packet(&SMALLEST);
         assert_eq!((at, plain.ip.headers, plain.ip.total), (0, 2, 8));
-        assert_eq!(plain.ip.addresses, [link_local(1), link_local(2)]);
+        assert_eq!(plain.ip.addresses, [link_local(1), link_local(2)].map(Address::from));
         assert_eq!(plain.udp, Some((4, [0xf0b1, 0xf0b2])));
         let mesh = [&[0xbf, 20, 0, 7, 0, 8, 0x50, 1][..], &SMALLEST].concat();
         let (at, meshed) = packet(&mesh);
-        assert_eq!((at, meshed.ip.addresses), (8, [link_local(7), link_local(8)]));
+        assert_eq!(
+            (at, meshed.ip.addresses),
+            (8, [link_local(7), link_local(8)].map(Address::from))
+        );
         // No address to derive one from.
         let frame = Data { start: 0, end: 8, source: Station::Absent, destination: SHORT[1] };
-        assert_eq!(payload(&SMALLEST, 8, &frame), Err(Unread::Damaged));
+        assert_eq!(payload(&SMALLEST, 8, &frame, &Contexts::NONE), Err(Unread::Damaged));
+    }
+
+    #[test]
+    fn addresses_of_contexts_have_their_prefix_if_it_is_known() {
+        let known = Contexts::try_from(vec!["fd00:6::/64".parse().unwrap()]).unwrap();
+        let [source, destination] = SHORT;
+        let of = |header: &[u8], contexts: &Contexts| {
+            let data = [header, &[0xf3, 0x12, 0xab, 0xcd]].concat();
+            let frame = Data { start: 0, end: data.len(), source, destination };
+            match payload(&data, data.len(), &frame, contexts) {
+                Ok(Lowpan::Packet(_, packet)) => packet.ip.addresses.map(|one| one.to_string()),
+                other => panic!("{other:?}"),
+            }
+        };
+        // Context 0 for both: all elided, and 8 B.
+        assert_eq!(of(&[0x7e, 0x77], &known), ["fd00:6::ff:fe00:1", "fd00:6::ff:fe00:2"]);
+        let eight = [0x7e, 0x57, 0, 0, 0, 0, 0, 0, 0, 9];
+        assert_eq!(of(&eight, &known)[0], "fd00:6::9");
+        assert_eq!(of(&eight, &Contexts::NONE), ["context 0::9", "context 0::ff:fe00:2"]);
+        // Context 2 of the source, 0 of the destination.
+        assert_eq!(of(&[0x7e, 0xf7, 0x20], &known), ["context 2::ff:fe00:1", "fd00:6::ff:fe00:2"]);
+        // A group of the network.
+        let group = [0x7e, 0x7c, 0x33, 0, 0, 0, 0, 1];
+        assert_eq!(of(&group, &known)[1], "ff33:40:fd00:6::1");
     }
 
     #[test]
@@ -374,7 +459,7 @@ mod tests {
         let outer = [&[0x7e, 0x00][..], &address(7), &address(8), &[0xef]].concat();
         let (at, inner) = packet(&[&outer[..], &SMALLEST].concat());
         assert_eq!((at, inner.ip.headers, inner.ip.total), (0, 37, 43));
-        assert_eq!(inner.ip.addresses, [0xfe80 << 112 | 7, 0xfe80 << 112 | 8]);
+        assert_eq!(inner.ip.addresses, [0xfe80 << 112 | 7, 0xfe80 << 112 | 8].map(Address::from));
         assert_eq!(inner.udp, Some((4, [0xf0b1, 0xf0b2])));
         // Not without end.
         let deeper = [&outer[..], &outer[..], &SMALLEST].concat();

@@ -1,5 +1,6 @@
 //! Matches packets between capture points: loss and latency.
 
+use crate::address::Address;
 use crate::figures::PathFigures;
 use crate::kinds::percent;
 use crate::reader::Direction;
@@ -20,7 +21,7 @@ pub(crate) struct Sighting<'a> {
     /// Source and destination link address.
     pub macs: Option<[[u8; 6]; 2]>,
     /// Source and destination IP address.
-    pub addresses: Option<[u128; 2]>,
+    pub addresses: Option<[Address; 2]>,
 }
 
 /// The destination of a packet: broadcast or multicast, a link address, or a pair of IP
@@ -29,7 +30,7 @@ pub(crate) struct Sighting<'a> {
 enum Target {
     All,
     Mac([u8; 6]),
-    Pair([u128; 2]),
+    Pair([Address; 2]),
 }
 
 #[derive(Debug)]
@@ -313,7 +314,15 @@ mod tests {
 
     fn sighting(point: usize, at: u64, direction: Direction, data: &[u8]) -> Sighting<'_> {
         let macs = if data[0] == 1 { [[2; 6], [4; 6]] } else { [[4; 6], [2; 6]] };
-        Sighting { point, at, direction, data, start: 0, macs: Some(macs), addresses: Some([1, 2]) }
+        Sighting {
+            point,
+            at,
+            direction,
+            data,
+            start: 0,
+            macs: Some(macs),
+            addresses: Some([1, 2].map(Address::from)),
+        }
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub(crate) enum Direction {
 
 /// Receives the capture points and packets.
 pub(crate) trait Listener {
-    /// A capture point and its link type (tcpdump.org's list). Returns the point's index.
-    fn point(&mut self, name: Option<&str>, link: u16) -> usize;
+    /// A capture point, its description and its link type (tcpdump.org's list). Returns the point's
+    /// index.
+    fn point(&mut self, name: Option<&str>, description: Option<&str>, link: u16) -> usize;
     /// A packet.
     fn packet(&mut self, packet: Packet<'_>);
 }
@@ -131,7 +132,7 @@ fn take(
 ) -> Result<(), &'static str> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
-            let number = listener.point(None, link_type(header.network.0));
+            let number = listener.point(None, None, link_type(header.network.0));
             let resolution =
                 if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
             points.push(Point { number, resolution, offset: 0 });
@@ -161,7 +162,8 @@ fn take(
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
-            let number = listener.point(name, link_type(interface.linktype.0));
+            let description = interface.options.iter().find_map(description);
+            let number = listener.point(name, description, link_type(interface.linktype.0));
             // Never 0, which would divide by zero below.
             let resolution = interface.ts_resolution().unwrap_or(1_000_000).max(1);
             points.push(Point { number, resolution, offset: interface.ts_offset() });
@@ -207,6 +209,12 @@ fn take(
 /// frame check sequence. That counts as padding here (draft-ietf-opsawg-pcap, section 4).
 fn link_type(field: i32) -> u16 {
     field as u16
+}
+
+/// The description of an interface (pcapng, section 4.2).
+fn description<'a>(option: &'a PcapNGOption<'_>) -> Option<&'a str> {
+    let text = str::from_utf8(option.value()).ok()?;
+    (option.code == OptionCode::IfDescription).then_some(text)
 }
 
 /// The direction in a packet's flags (pcapng, section 4.3.1).

@@ -24,6 +24,7 @@ use first_fragment::First;
 use points::Points;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
+use units::Contexts;
 
 /// Analyses a capture to its end, or to the first damage.
 ///
@@ -63,6 +64,8 @@ struct Survey<'a> {
     icmp_messages: BTreeMap<&'static str, [u64; 2]>,
     other_protocols: BTreeMap<&'static str, [u64; 2]>,
     unread: Tally,
+    /// Addresses by the number of the 6LoWPAN context whose prefix is not known.
+    unknown_contexts: BTreeMap<u8, u64>,
     messages: Messages,
     uncounted: Messages,
     tcp: TcpFigures,
@@ -82,8 +85,9 @@ struct Survey<'a> {
 }
 
 impl Listener for Survey<'_> {
-    fn point(&mut self, name: Option<&str>, link: u16) -> usize {
-        let number = self.points.add(name, link, self.options);
+    fn point(&mut self, name: Option<&str>, description: Option<&str>, link: u16) -> usize {
+        let contexts = description.and_then(Contexts::from_description).unwrap_or_default();
+        let number = self.points.add(name, link, contexts, self.options);
         if let Some((from, to)) = &self.options.between
             && let (Some(from), Some(to)) = (self.points.find(from), self.points.find(to))
         {
@@ -102,7 +106,8 @@ impl Listener for Survey<'_> {
         self.end = self.end.max(packet.at);
         self.points.count(packet.point, length);
         self.cut += u64::from((packet.data.len() as u32) < length);
-        let parts = dissect(self.points.link(packet.point), packet.data, length);
+        let (link, contexts) = (self.points.link(packet.point), self.points.contexts(packet.point));
+        let parts = dissect(link, packet.data, length, contexts);
         let sighting = Sighting {
             point: packet.point,
             at: packet.at,
@@ -119,6 +124,10 @@ impl Listener for Survey<'_> {
         }
         if counts {
             self.layers(&parts, length);
+            let addresses = parts.addresses.into_iter().flatten();
+            for number in addresses.filter_map(Address::unknown_context) {
+                *self.unknown_contexts.entry(number).or_default() += 1;
+            }
         }
         if parts.head.is_some() {
             return self.fragment(&packet, &parts, counts);
@@ -173,6 +182,7 @@ impl<'a> Survey<'a> {
             icmp_messages: BTreeMap::new(),
             other_protocols: BTreeMap::new(),
             unread: Tally::default(),
+            unknown_contexts: BTreeMap::new(),
             messages: Messages::default(),
             uncounted: Messages::default(),
             tcp: TcpFigures::default(),

@@ -21,12 +21,27 @@ pub type LinkStates = Vec<Vec<[LinkState; 2]>>;
 /// Called with the place of a new link, or with the error.
 type OnAttached<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
 
-/// A link to add.
+/// A port to add.
 pub(crate) struct NewPort<O> {
-    pub segment: usize,
-    pub link: Endpoint,
+    pub to: AttachTo,
     pub end: OwnedFd,
     pub on_attached: OnAttached<O>,
+}
+
+/// What a port is for.
+pub(crate) enum AttachTo {
+    /// A new link of this segment.
+    Segment(usize, Box<Endpoint>),
+    /// One VLAN of the trunk at this place.
+    Trunk(Place, u16),
+}
+
+impl AttachTo {
+    fn segment(&self) -> usize {
+        match self {
+            Self::Segment(segment, _) | Self::Trunk(Place { segment, .. }, _) => *segment,
+        }
+    }
 }
 
 pub(crate) enum Command<O> {
@@ -168,16 +183,36 @@ impl<O> Remote<O> {
         end: OwnedFd,
         on_attached: impl FnOnce(&mut O, Place) + Send + 'static,
     ) -> io::Result<Place> {
+        self.attach_to(AttachTo::Segment(segment, Box::new(link)), end, on_attached)
+    }
+
+    /// Attaches the interface of a node in one VLAN of its trunk, which is at `trunk`; `end` is the
+    /// descriptor of the interface.
+    ///
+    /// # Errors
+    /// If the frame path rejects the port, there is no such trunk, or the engine does not answer within a
+    /// second.
+    pub fn attach_vlan(&self, trunk: Place, vlan: u16, end: OwnedFd) -> io::Result<()> {
+        self.attach_to(AttachTo::Trunk(trunk, vlan), end, |_, _| {}).map(drop)
+    }
+
+    fn attach_to(
+        &self,
+        to: AttachTo,
+        end: OwnedFd,
+        on_attached: impl FnOnce(&mut O, Place) + Send + 'static,
+    ) -> io::Result<Place> {
+        let segment = to.segment();
         let attaching = self.0.attaching.lock().unwrap_or_else(PoisonError::into_inner);
-        let (to, from) = sync_channel(1);
+        let (answers, from) = sync_channel(1);
         let report = move |observer: &mut O, place: io::Result<Place>| {
             if let Ok(place) = &place {
                 on_attached(observer, *place);
             }
             // The requester may no longer wait.
-            let _ = to.try_send(place);
+            let _ = answers.try_send(place);
         };
-        let new_port = NewPort { segment, link, end, on_attached: Box::new(report) };
+        let new_port = NewPort { to, end, on_attached: Box::new(report) };
         self.outlet(segment).send(Command::Attach(Box::new(new_port)));
         let answer = from.recv_timeout(ANSWER_TIMEOUT);
         let place = answer

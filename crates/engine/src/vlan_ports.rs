@@ -21,13 +21,18 @@ impl VlanPorts {
         let mut all = Self::default();
         for (segment, spec) in segments.iter().enumerate() {
             for (endpoint, end) in spec.endpoints.iter().enumerate() {
-                if !end.vlan_ports.is_empty() {
-                    all.vlans.extend(end.vlan_ports.iter().map(|own| (own.port, own.vlan)));
-                    all.ports.insert((segment, endpoint), end.vlan_ports.clone());
+                for port in &end.vlan_ports {
+                    all.add(segment, endpoint, *port);
                 }
             }
         }
         all
+    }
+
+    /// Adds a port at an endpoint.
+    pub fn add(&mut self, segment: usize, endpoint: usize, added: VlanPort) {
+        self.vlans.insert(added.port, added.vlan);
+        self.ports.entry((segment, endpoint)).or_default().push(added);
     }
 
     /// Whether `port` belongs to a single VLAN of a trunk.
@@ -107,6 +112,16 @@ mod tests {
         let other = frame(&[0x81, 0, 0, 30]);
         assert_eq!(ports.outward(0, 0, 0, &other, 0), (0, &other[..]), "of no interface");
         assert_eq!(ports.outward(0, 1, 3, &tagged, 0), (3, &tagged[..]), "no trunk");
+    }
+
+    #[test]
+    fn a_port_that_is_added_later_has_its_vlan() {
+        let mut ports = ports();
+        ports.add(0, 1, VlanPort { vlan: 20, port: 7 });
+        let (plain, tagged) = (frame(&[]), frame(&[0x81, 0, 0, 20]));
+        assert_eq!(ports.outward(0, 1, 3, &tagged, 0), (7, &plain[..]));
+        assert_eq!(ports.outward(0, 0, 0, &tagged, 0), (2, &plain[..]), "the other trunk");
+        assert!(ports.has(7) && ports.at(0, 1).len() == 1);
     }
 
     #[test]

@@ -42,13 +42,11 @@ impl Plan {
             if !names.insert(name.clone()) {
                 continue;
             }
-            let links =
-                original.links.iter().map(|link| self.clone_link(link, planned, &mut taken));
-            let mut links =
-                links.collect::<Result<Vec<_>, _>>().map_err(|problem| match clones.len() {
-                    0 => problem,
-                    most => format!("{problem} for {count} clones, only for {most}"),
-                })?;
+            let links = self.clone_links(original, planned, &mut taken);
+            let mut links = links.map_err(|problem| match clones.len() {
+                0 => problem,
+                most => format!("{problem} for {count} clones, only for {most}"),
+            })?;
             share_address(original, &mut links);
             // The lab sets the gateways that the original has learned.
             let gateway = |is_ipv6| gateway_of(original, is_ipv6);
@@ -89,13 +87,6 @@ impl Plan {
                  loop in which broadcasts circle for ever; add `stp: true` to its group"
             ));
         }
-        if let Some(link) = original.links.iter().find(|link| link.trunk.is_some()) {
-            return Err(format!(
-                "`{name}` has the interface {} of a VLAN on a trunk, and a clone would have none; clone a \
-                 node of one VLAN",
-                link.interface
-            ));
-        }
         let by_distance = |link: &&PlannedLink| {
             let network = self.network(&link.network);
             network.is_some_and(PlannedNetwork::has_reception)
@@ -134,9 +125,28 @@ impl Plan {
         numbers.max().unwrap_or(0)
     }
 
+    /// Links of a clone. Interfaces of VLANs have the Ethernet address of their trunk's, which is in front
+    /// of them.
+    fn clone_links(
+        &self,
+        original: &PlannedNode,
+        planned: usize,
+        taken: &mut Taken,
+    ) -> Result<Vec<PlannedLink>, String> {
+        let mut links: Vec<PlannedLink> = Vec::new();
+        for link in &original.links {
+            let trunk = links.iter().find(|own| Some(&own.interface) == link.trunk.as_ref());
+            let mac = trunk.map(|trunk| trunk.mac);
+            links.push(self.clone_link(link, mac, planned, taken)?);
+        }
+        Ok(links)
+    }
+
+    /// The same link with free addresses, and with the Ethernet address `trunk` if there is one.
     fn clone_link(
         &self,
         link: &PlannedLink,
+        trunk: Option<Mac>,
         planned: usize,
         taken: &mut Taken,
     ) -> Result<PlannedLink, String> {
@@ -156,7 +166,8 @@ impl Plan {
             };
             let mut all = (0..network.subnet.room()).map_while(|index| addresses(network, index));
             // A port of a bridge has an Ethernet address, but not the address that it is made of.
-            let is_new = |address, second| !taken.macs.contains(&mac(address, second));
+            let is_new =
+                |address, second| trunk.is_some() || !taken.macs.contains(&mac(address, second));
             all.find(|(address, second)| {
                 is_free(*address) && second.is_none_or(is_free) && is_new(*address, *second)
             })
@@ -173,7 +184,7 @@ impl Plan {
             ));
         };
         // The plan does not change, so only `taken` keeps clones of one call apart.
-        let mac = mac(address, second_address);
+        let mac = trunk.unwrap_or_else(|| mac(address, second_address));
         taken.addresses.extend(second_address);
         taken.addresses.insert(address);
         taken.macs.insert(mac);
@@ -310,8 +321,18 @@ networks:
         }
         let ports = |node: usize| &plan.nodes[node].links;
         assert_ne!(clones[2].links[0].mac, ports(0)[1].mac);
-        let router = plan.clones(3, 1, 99).unwrap_err();
-        assert!(router.contains("eth0.10 of a VLAN"), "{router}");
+        // An interface of a VLAN has an address of its network and the Ethernet address of the trunk.
+        let routers = plan.clones(3, 2, 99).unwrap();
+        for router in &routers {
+            let [trunk, vlan] = &router.links[..] else { panic!("{router:#?}") };
+            assert_eq!((vlan.interface.as_str(), vlan.trunk.as_deref()), ("eth0.10", Some("eth0")));
+            assert_eq!(vlan.mac, trunk.mac);
+            assert_ne!(trunk.mac, ports(3)[0].mac);
+            assert!(vlan.address.to_string().starts_with("10.0.10."), "{vlan:?}");
+        }
+        let addresses = |node: &crate::plan::PlannedNode| node.links[1].address;
+        assert_ne!(addresses(&routers[0]), addresses(&routers[1]));
+        assert_ne!(addresses(&routers[0]), addresses(&plan.nodes[3]));
         let without = parse(&text.replace(", stp: true", ""));
         assert!(without.clones(0, 1, 99).unwrap_err().contains("add `stp: true`"));
     }

@@ -12,7 +12,7 @@ mod way;
 
 pub use self::broker::{BROKER_NAME, BrokerKind, MQTT_PORT, PlannedBroker};
 pub use self::dhcp::POOL_LIMIT;
-pub(crate) use self::dhcp::learned_gateways;
+pub(crate) use self::dhcp::{learned_gateways, routers_of};
 pub use self::machine::PlannedMachine;
 pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{

@@ -30,15 +30,7 @@ impl fmt::Display for Plan {
                 link::Channel::Switch => "switch, full duplex".to_owned(),
                 link::Channel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
                 link::Channel::Csma(csma) => {
-                    let lowpan = match (csma.carries, csma.mac_addresses) {
-                        (link::Carried::Lowpan, link::MacAddresses::Extended) => {
-                            ", 6LoWPAN with extended addresses"
-                        }
-                        (link::Carried::Lowpan, link::MacAddresses::Short) => {
-                            ", 6LoWPAN with short addresses"
-                        }
-                        _ => "",
-                    };
+                    let lowpan = lowpan(csma);
                     format!("channel of {} under CSMA-CA, half duplex{lowpan}", csma.rate)
                 }
                 link::Channel::Cell { up, down } => format!("cell, {up} up, {down} down"),
@@ -97,6 +89,21 @@ impl Plan {
     fn groups(&self) -> Vec<&[PlannedNode]> {
         self.nodes.chunk_by(|a, b| a.group == b.group).collect()
     }
+}
+
+/// What a channel that carries 6LoWPAN adds to its line.
+fn lowpan(csma: &link::CsmaSpec) -> String {
+    let addresses = match (csma.carries, csma.mac_addresses) {
+        (link::Carried::Lowpan, link::MacAddresses::Extended) => "extended",
+        (link::Carried::Lowpan, link::MacAddresses::Short) => "short",
+        _ => return String::new(),
+    };
+    let contexts = csma.compression().contexts;
+    let contexts = match contexts.is_empty() {
+        true => "no contexts".to_owned(),
+        false => format!("contexts {contexts}"),
+    };
+    format!(", 6LoWPAN with {addresses} addresses and {contexts}")
 }
 
 fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result {

@@ -56,6 +56,14 @@ impl Subnet {
         self.is_ipv6() == other.is_ipv6() && base(self.base, prefix) == base(other.base, prefix)
     }
 
+    /// Numbers of its first and its last address, in its family.
+    pub(crate) fn numbers(self) -> (u128, u128) {
+        let bits = if self.is_ipv6() { 128 } else { 32 };
+        // Prefix 0 would be a shift by all bits; no subnet has it.
+        let behind = (1u128 << (bits - u32::from(self.prefix)).min(127)) - 1;
+        (number(self.base), number(self.base) | behind)
+    }
+
     /// Whether `address` belongs to it.
     pub fn contains(self, address: IpAddr) -> bool {
         address.is_ipv6() == self.is_ipv6() && base(address, self.prefix) == self.base

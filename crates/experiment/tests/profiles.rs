@@ -109,4 +109,11 @@ fn a_model_of_loss_takes_the_place_of_another() {
 fn a_profile_of_6lowpan_carries_ipv6_with_its_mtu() {
     let plan = planned("ieee802154-lowpan", "").unwrap();
     assert_eq!(plan.networks[0].mtu.get(), 1280);
+    // The subnet is context 0, and is in the plan.
+    let contexts = |plan: &experiment::Plan| match &plan.networks[0].channel {
+        link::Channel::Csma(csma) => csma.compression().contexts.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(contexts(&plan), "fd00:6::/64");
+    assert!(plan.to_string().contains("extended addresses and contexts fd00:6::/64"), "{plan}");
 }

@@ -1,6 +1,6 @@
 //! What the Ethernet frames on a radio channel are on the air.
 
-use crate::lowpan::{self, FrameNumbers, MacAddresses};
+use crate::lowpan::{self, Compression, FrameNumbers};
 use serde::{Deserialize, Serialize};
 
 /// Ports of OpenThread's simulation: one for each of its networks on a host, from this one on.
@@ -46,13 +46,13 @@ impl Carried {
         self != Self::Lowpan || lowpan::packet(frame).is_some()
     }
 
-    /// What is on the air of the Ethernet frame `frame`, with MAC addresses of this kind if it is a
-    /// packet in 6LoWPAN.
-    pub fn on_air(self, frame: &[u8], addresses: MacAddresses) -> AirFrame {
+    /// What is on the air of the Ethernet frame `frame`, compressed like this if it is a packet in
+    /// 6LoWPAN.
+    pub fn on_air(self, frame: &[u8], compression: Compression<'_>) -> AirFrame {
         match self {
             Self::Ethernet => return AirFrame::Contends(vec![frame.len()]),
             Self::Lowpan => {
-                let frames = lowpan::mac_frames(frame, addresses, false, FrameNumbers::default());
+                let frames = lowpan::mac_frames(frame, compression, false, FrameNumbers::default());
                 return frames.map_or(AirFrame::Nothing, |frames| {
                     AirFrame::Contends(frames.iter().map(Vec::len).collect())
                 });
@@ -135,9 +135,10 @@ fn zep(payload: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CsmaSpec;
 
     fn on_air(carried: Carried, frame: &[u8]) -> AirFrame {
-        carried.on_air(frame, MacAddresses::Extended)
+        CsmaSpec { carries: carried, ..CsmaSpec::default() }.on_air(frame)
     }
 
     /// An Ethernet frame with UDP to this IPv4 address and port.

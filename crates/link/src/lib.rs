@@ -72,7 +72,7 @@ pub use link::Link;
 pub use link_pipe::{LinkPipe, LinkState};
 pub use lora::{Bandwidth, CodingRate, Lora, LoraSpec};
 pub use loss::{GilbertElliott, Loss, LossUnit, Markov, RandomLoss};
-pub use lowpan::{FrameNumbers, LOWPAN_MTU, MacAddresses, mac_frames};
+pub use lowpan::{Compression, FrameNumbers, LOWPAN_MTU, MacAddresses, mac_frames};
 pub use outage::{Outage, Outages};
 pub use path_mtu::PathMtu;
 pub use port_vlans::{DEFAULT_VLAN, PortVlans, VLANS};

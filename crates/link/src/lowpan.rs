@@ -1,7 +1,7 @@
 //! IPv6 packets as frames of IEEE 802.15.4: 6LoWPAN (RFC 4944; header compression: RFC 6282).
 //!
 //! Pure: an Ethernet frame in, the MAC frames that carry its packet out. All headers are compressed
-//! without loss and without contexts, so that a receiver restores each bit of the packet.
+//! without loss, so that a receiver that knows the contexts restores each bit of the packet.
 
 mod header;
 
@@ -10,6 +10,7 @@ mod tests;
 
 use header::compress;
 use serde::{Deserialize, Serialize};
+use units::Contexts;
 
 /// MTU of IPv6 over IEEE 802.15.4, B (RFC 4944, section 4).
 pub const LOWPAN_MTU: u64 = 1280;
@@ -49,6 +50,15 @@ impl MacAddresses {
     }
 }
 
+/// How the headers of packets are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compression<'a> {
+    /// Addresses in the MAC headers.
+    pub addresses: MacAddresses,
+    /// Prefixes that all nodes know.
+    pub contexts: &'a Contexts,
+}
+
 /// Numbers in the headers of a packet's frames. They do not change the frames' lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameNumbers {
@@ -63,13 +73,13 @@ pub struct FrameNumbers {
 /// packet, or a damaged or longer one than 2,047 B.
 pub fn mac_frames(
     frame: &[u8],
-    addresses: MacAddresses,
+    compression: Compression<'_>,
     acknowledged: bool,
     numbers: FrameNumbers,
 ) -> Option<Vec<Vec<u8>>> {
     let packet = packet(frame)?;
-    let stations = Stations::of(frame, addresses)?;
-    let header = compress(packet, stations.identifiers())?;
+    let stations = Stations::of(frame, compression.addresses)?;
+    let header = compress(packet, stations.identifiers(), compression.contexts)?;
     let room = MAX_FRAME - FCS - stations.header(0, false).len();
     let payload = &packet[header.original..];
     let mut contents = Vec::new();

@@ -144,11 +144,7 @@ impl Capture {
                 if !selection.has(Place { segment, endpoint }) {
                     continue;
                 }
-                let kind = match selection.lowpan(segment) {
-                    Some(_) => IEEE802154,
-                    None => DataLink::ETHERNET,
-                };
-                let written = writer.write_pcapng_block(describe(name, kind, selection.snap));
+                let written = writer.write_pcapng_block(describe(name, segment, &selection));
                 written.map_err(|error| failed(error.to_string()))?;
                 count += 1;
             }
@@ -195,7 +191,7 @@ impl Capture {
         let Some(csma) = self.selection.lowpan(place.segment) else {
             return self.put_frame(interface, inbound, at, frame, counted);
         };
-        let parts = mac_frames(frame, csma.mac_addresses, csma.acknowledge, self.numbers);
+        let parts = mac_frames(frame, csma.compression(), csma.acknowledge, self.numbers);
         let parts = parts.unwrap_or_default();
         self.numbers.tag = self.numbers.tag.wrapping_add(1);
         self.numbers.sequence = self.numbers.sequence.wrapping_add(parts.len() as u8);
@@ -294,15 +290,25 @@ impl Capture {
 /// IEEE 802.15.4 with the frame check sequence (tcpdump.org's list of link types).
 const IEEE802154: DataLink = DataLink::IEEE802_15_4;
 
-/// The description block of one interface.
-fn describe(name: &str, linktype: DataLink, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
+/// The description block of one interface. A reader of 6LoWPAN needs the contexts, so it describes them.
+fn describe<'a>(
+    name: &'a str,
+    segment: usize,
+    selection: &Selection,
+) -> InterfaceDescriptionBlock<'a> {
+    let lowpan = selection.lowpan(segment);
+    let contexts = lowpan.and_then(|csma| csma.contexts.as_ref()).filter(|all| !all.is_empty());
+    let mut options = vec![
+        InterfaceDescriptionOption::IfName(name.into()),
+        InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
+    ];
+    options.extend(
+        contexts.map(|all| InterfaceDescriptionOption::IfDescription(all.description().into())),
+    );
     InterfaceDescriptionBlock {
-        linktype,
-        snaplen: snap.unwrap_or(0) as u32,
-        options: vec![
-            InterfaceDescriptionOption::IfName(name.into()),
-            InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
-        ],
+        linktype: lowpan.map_or(DataLink::ETHERNET, |_| IEEE802154),
+        snaplen: selection.snap.unwrap_or(0) as u32,
+        options,
     }
 }
 
@@ -349,6 +355,26 @@ mod tests {
         }
         assert_eq!(names, ["a:eth0", "b:eth0"]);
         assert_eq!(frames, [(1, 90, 1), (1, 60, 2), (1, 70, 2)]);
+    }
+
+    /// Without them, a reader would not know the prefixes of addresses.
+    #[test]
+    fn interfaces_of_6lowpan_name_their_contexts() {
+        let lowpan = |contexts: &str| {
+            let text = format!(r#"{{"carries": "lowpan", "contexts": {contexts}}}"#);
+            Some(serde_json::from_str::<CsmaSpec>(&text).unwrap())
+        };
+        let lowpan = vec![lowpan(r#"["fd00::/64", "2001:db8::/32"]"#), lowpan("[]"), None];
+        let selection = Selection { lowpan, ..Selection::default() };
+        let described = |segment| {
+            let mut options = describe("a:eth0", segment, &selection).options.into_iter();
+            options.find_map(|option| match option {
+                InterfaceDescriptionOption::IfDescription(text) => Some(text.into_owned()),
+                _ => None,
+            })
+        };
+        let contexts = "6LoWPAN contexts: fd00::/64, 2001:db8::/32".to_owned();
+        assert_eq!([0, 1, 2].map(described), [Some(contexts), None, None]);
     }
 
     /// A sink with readable content that can be closed.

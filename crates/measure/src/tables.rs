@@ -152,24 +152,29 @@ fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
     ]
 }
 
-/// Writes `nodes.parquet`.
+/// Writes `nodes.parquet`; `off` is the time of a node's second in which it was off or paused.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn write_nodes(
     path: &Path,
     rows: impl Iterator<Item = io::Result<UsageRow>>,
+    off: impl Fn(&str, u32) -> Span,
 ) -> Result<(), TableError> {
-    stream(path, rows, node_columns)
+    let with_off = |row: UsageRow| {
+        let off = off(&row.node, row.second);
+        (row, off)
+    };
+    stream(path, rows.map(|row| row.map(with_off)), node_columns)
 }
 
-fn node_columns(rows: &[UsageRow]) -> Columns {
-    let ms =
-        |of: fn(&UsageRow) -> Span| Column::Real(rows.iter().map(|row| of(row).as_ms()).collect());
-    let whole = |of: fn(&UsageRow) -> u64| Column::Whole(rows.iter().map(of).collect());
+fn node_columns(rows: &[(UsageRow, Span)]) -> Columns {
+    let each = || rows.iter().map(|(row, _)| row);
+    let ms = |of: fn(&UsageRow) -> Span| Column::Real(each().map(|row| of(row).as_ms()).collect());
+    let whole = |of: fn(&UsageRow) -> u64| Column::Whole(each().map(of).collect());
     vec![
-        ("node", Column::Text(rows.iter().map(|r| r.node.to_string()).collect())),
-        ("second", Column::Short(rows.iter().map(|r| r.second).collect())),
+        ("node", Column::Text(each().map(|r| r.node.to_string()).collect())),
+        ("second", Column::Short(each().map(|r| r.second).collect())),
         ("cpu_user_ms", ms(|r| r.used.user)),
         ("cpu_system_ms", ms(|r| r.used.system)),
         ("throttled_ms", ms(|r| r.used.throttled)),
@@ -183,6 +188,7 @@ fn node_columns(rows: &[UsageRow]) -> Columns {
         ("rx_bytes", whole(|r| r.carried.rx[1])),
         ("disk_read_bytes", whole(|r| r.used.disk_read)),
         ("disk_written_bytes", whole(|r| r.used.disk_written)),
+        ("off_ms", Column::Real(rows.iter().map(|(_, off)| off.as_ms()).collect())),
     ]
 }
 

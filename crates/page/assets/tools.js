@@ -38,7 +38,7 @@ function send(request) {
 }
 
 function kind(state) {
-  return state === "paused" ? "paused" : state === "running" || !state ? "" : "ended";
+  return state === "paused" ? "paused" : ["running", "waiting"].includes(state) || !state ? "" : "ended";
 }
 
 // Control characters, and those that change the direction of text, become dots.

@@ -203,6 +203,10 @@ figures! {
         /// energy of the radios while they did neither: listening and asleep
         #[serde(skip_serializing_if = "Option::is_none")]
         radio_idle_j: Option<Option<f64>> => .unit("J"),
+        /// time for which nodes of a group with a `board` were off or paused, and took no energy: all
+        /// nodes together
+        #[serde(skip_serializing_if = "Option::is_none")]
+        off_s: Option<Option<f64>> => .unit("s"),
         /// largest resident memory of any single program
         rss_max_bytes: u64 => .unit("B").over(Over::Max),
         /// time that programs which ran from start to end waited for a CPU, without throttling by

@@ -25,6 +25,7 @@ mod measurement;
 mod mqtt;
 mod options;
 mod overflows;
+mod power;
 mod probe_figures;
 mod program_checks;
 mod program_metrics;

@@ -135,6 +135,7 @@ fn groups(
             figures.energy_j = Some(joules);
             figures.energy_j_per_message = Some(joules.and_then(|joules| each(joules, messages)));
             figures.battery_days = Some(spent.and_then(|spent| spent.days));
+            figures.off_s = Some(spent.map(|spent| spent.off));
             if node.board.as_ref().is_some_and(|board| board.radio.is_some()) {
                 let state = |state: usize| Some(spent.map(|spent| spent.radio[state]));
                 figures.radio_transmit_j = state(0);
@@ -244,5 +245,6 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> io::Result<Group
         radio_transmit_j: None,
         radio_receive_j: None,
         radio_idle_j: None,
+        off_s: None,
     })
 }

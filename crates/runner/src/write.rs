@@ -4,15 +4,17 @@ use crate::bed::jobs::Job;
 use crate::error::Error;
 use crate::exchange::sections;
 use crate::folder::Folder;
+use crate::power::{self, OffTimes};
 use crate::results::Results;
 use crate::run_facts::run_facts;
 use crate::summary::summary;
 use measure::{Intervals, Usage};
 use record::event::{RunEvent, RunEventKind};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use units::Instant;
+use units::{Instant, Span};
 
 /// Writes the files of a finished run. Returns the content of `summary.json`.
 ///
@@ -33,7 +35,8 @@ pub(crate) fn write(folder: &Folder, results: &Results<'_>) -> Result<Value, Err
         let path = folder.path().join("metrics.parquet");
         measure::write_program_values(&path, &results.programs.rows)?;
     }
-    measure::write_nodes(&folder.path().join("nodes.parquet"), results.usage.rows())?;
+    let off = off_in_second(results);
+    measure::write_nodes(&folder.path().join("nodes.parquet"), results.usage.rows(), off)?;
     let tolerances = results.tolerances;
     let links = results.links.iter().cloned().map(Ok);
     measure::write_links(&folder.path().join("links.parquet"), links, tolerances)?;
@@ -49,6 +52,23 @@ pub(crate) fn write(folder: &Folder, results: &Results<'_>) -> Result<Value, Err
     tidy(folder, results.jobs);
     folder.json("run.json", &json!(run_facts(results, folder.contents()?)))?;
     Ok(summary)
+}
+
+/// Time of a node's second of sampling in which it was off or paused.
+fn off_in_second(results: &Results<'_>) -> impl Fn(&str, u32) -> Span {
+    let nodes = results.plan.nodes.iter().enumerate();
+    let times = nodes.map(|(at, node)| (node.name.clone(), OffTimes::of_node(results, at)));
+    let times: HashMap<String, OffTimes> =
+        times.filter(|(_, off)| off.total() > Span::ZERO).collect();
+    // Sampling begins with the measurement.
+    let begin = power::measured(results).map(|(from, _)| from);
+    move |node, second| match (times.get(node), begin) {
+        (Some(off), Some(begin)) => {
+            let from = begin + Span::from_s(second.into());
+            off.within(from, from + Span::from_s(1))
+        }
+        _ => Span::ZERO,
+    }
 }
 
 /// The log of events.

@@ -182,6 +182,12 @@ fn the_console_of_a_firmware_is_scripted_shared_and_logged() {
     assert!(seen.out.contains("value 42"), "{}", seen.out);
     drop(keys);
 
+    // Nothing comes from a paused one, so the command does not wait for it.
+    lab.ask(&["pause", "sensor-2"]).expect(0, &[]);
+    lab.ask(&["console", "sensor-2", "--wait", "never", "--within", "600 s"])
+        .expect(1, &["the machine of sensor-2 is paused", "thingbed resume sensor-2"]);
+    lab.ask(&["resume", "sensor-2"]).expect(0, &[]);
+
     // A firmware that prints without end does not stop the tool or its readers.
     let flood = ["console", "sensor-2", "--send", "yes", "--wait", "y\r\ny", "--within", "60 s"];
     lab.ask(&flood).expect(0, &[]);

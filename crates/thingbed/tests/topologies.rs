@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Bed, CommandOutput};
+use common::live::Live;
+use common::{Bed, CommandOutput, has};
 use std::path::Path;
 use std::process::Command;
 
@@ -100,6 +101,62 @@ duration: 8 s
     let bed = Bed::new();
     bed.write("e.yaml", text);
     bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+}
+
+/// What failed: clients stopped asking after 20 s, and the ports of the bridge forward frames after 30 s.
+#[test]
+fn clients_of_dhcp_wait_for_the_spanning_tree() {
+    let text = "
+experiment: dhcp-behind-stp
+nodes: {near: {}, s: {bridge: [left, right], stp: true}, far: {count: 2, address: dhcp}}
+networks:
+  left: {attach: [near, s], subnet: [10.0.0.0/24, 'fd00::/64'], dhcp: true}
+  right: {attach: [s, far], subnet: [10.0.0.0/24, 'fd00::/64']}
+workloads:
+  - command: {on: far, run: [ping, -4, -c, '2', near], expect: {output: '2 received'}}
+  - command: {on: far, run: [ping, -6, -c, '2', near], expect: {output: '2 received'}}
+duration: 4 s
+";
+    let bed = Bed::new();
+    bed.write("e.yaml", text);
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+}
+
+/// A clone has its own interface in each VLAN of its trunk.
+#[test]
+fn a_router_on_a_stick_can_be_cloned() {
+    if !["ip", "ping"].into_iter().all(has) {
+        return eprintln!("NOT RUN: needs ip and ping");
+    }
+    let bed = Bed::new();
+    let text = "experiment: NAME
+nodes: {router: {forward: true}, a: {}, b: {}}
+networks:
+  lan: {attach: [router, a, b], subnet: 10.0.1.0/24, vlans: {a: 10, b: 20, router: [10, 20]}}
+  ten: {switch: lan, vlan: 10, subnet: 10.0.10.0/24}
+  twenty: {switch: lan, vlan: 20, subnet: 10.0.20.0/24}
+";
+    let lab = Live::up(&bed, "stick", text);
+    lab.ask(&["clone", "router", "--count", "2"]).expect(0, &["router-2", "router-3"]);
+    let ip = |node: &str, line: &str| lab.ask(&["exec", node, "--", "sh", "-c", line]);
+    for clone in ["router-2", "router-3"] {
+        let addresses = ip(clone, "ip -4 -o addr").expect(0, &["eth0.10", "eth0.20"]).out;
+        let address = |network: &str| {
+            let mut words = addresses.split_whitespace();
+            let found = words.find(|word| word.starts_with(network)).unwrap();
+            found.trim_end_matches("/24").to_owned()
+        };
+        // Over the clone, in both directions: its interfaces are on the VLANs of its trunk.
+        for (host, network) in [("a", "10.0.10."), ("b", "10.0.20.")] {
+            let ping = format!("ping -n -c 1 -W 60 {}", address(network));
+            ip(host, &ping).expect(0, &["1 received"]);
+        }
+        let via = format!("ip route replace 10.0.20.0/24 via {}", address("10.0.10."));
+        ip("a", &via).expect(0, &[]);
+        ip("a", "ping -n -c 1 -W 60 b").expect(0, &["1 received"]);
+    }
+    lab.ask(&["destroy", "router-2"]).expect(0, &[]);
+    ip("a", "ping -n -c 1 -W 60 b").expect(0, &["1 received"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Quantities with units, times, histograms of times, reproducible random numbers, and tables of
-//! limited size.
+//! Quantities with units, times, histograms of times, reproducible random numbers, prefixes of IPv6,
+//! and tables of limited size.
 //!
 //! This crate has no clock and no I/O. It parses quantities from text such as `20 ms`, `250
 //! kbit/s`, `127 B` or `30 %`. It rejects a bare number and says what to write instead.
@@ -21,6 +21,8 @@ mod electric;
 mod histogram;
 mod instant;
 mod parse;
+#[cfg(feature = "std")]
+mod prefix;
 mod quantity;
 #[cfg(feature = "std")]
 mod radio;
@@ -35,6 +37,8 @@ pub use electric::{Charge, Current, Frequency, Voltage};
 pub use histogram::Histogram;
 pub use instant::Instant;
 pub use parse::ParseError;
+#[cfg(feature = "std")]
+pub use prefix::{Contexts, Ipv6Prefix};
 pub use quantity::{Bytes, Rate, Ratio, Span};
 #[cfg(feature = "std")]
 pub use radio::{Attenuation, Distance, PowerLevel};

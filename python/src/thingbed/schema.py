@@ -350,6 +350,10 @@ class Csma(Part):
     cca: Time | None = None
     """Duration of a CCA: 8 symbols. Any transmission during this time makes the channel busy.
     Default: 128 us."""
+    contexts: Sequence[Text] | None = None
+    """Contexts of 6LoWPAN, at most 16: prefixes whose addresses packets have in a short form.
+    `[]` for none. Only with `carries: lowpan`. Values: list of IPv6 prefixes. Default: the
+    network's IPv6 subnet."""
     lifs: Time | None = None
     """Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
     Default: 640 us."""
@@ -739,7 +743,8 @@ class Group(Part):
     kernel."""
     ready: Ready | Axis | None = None
     """Readiness check of `run`: other programs start when it is ready. Default: ready when
-    started; a machine, when all steps of `console` are done."""
+    started; a machine, when all steps of `console` are done, and without steps 2 s after
+    its start."""
     reserve: Reserve | None = None
     """Resources guaranteed to each node when all nodes compete."""
     root: Text | None = None

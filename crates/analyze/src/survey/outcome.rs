@@ -11,7 +11,6 @@ use crate::kinds::percent;
 use crate::marks::{Mark, MarkCounts};
 use crate::names;
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
 
 /// A packet sent within this time before the capture's end may not have arrived yet, in ns.
 const RECENT: u64 = 1_000_000_000;
@@ -152,6 +151,16 @@ impl Survey<'_> {
                 self.unfinished
             ));
         }
+        if !self.unknown_contexts.is_empty() {
+            let numbers: Vec<String> =
+                self.unknown_contexts.keys().map(|number| number.to_string()).collect();
+            let packets: u64 = self.unknown_contexts.values().sum();
+            notes.push(format!(
+                "the capture does not name the prefixes of 6LoWPAN contexts (numbers: {}) in \
+                 {packets} addresses: these are shown as `context N` and their last 64 bits",
+                numbers.join(", ")
+            ));
+        }
         if self.others.tx_packets + self.others.rx_packets > 0 {
             notes.push(format!(
                 "the last row of nodes, `others`, has all addresses beyond the first {}",
@@ -230,7 +239,7 @@ fn nodes(
             Endpoint::Node(point) => {
                 names[point].split_once(':').map_or(&names[point][..], |(node, _)| node).to_owned()
             }
-            Endpoint::Address(address) => Ipv6Addr::from(address).to_canonical().to_string(),
+            Endpoint::Address(address) => address.to_string(),
         };
         NodeFigures { node, ..row }
     });

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::figures::PointFigures;
 use crate::options::Options;
 use std::collections::HashMap;
+use units::Contexts;
 
 /// The maximum length of a point's name, in bytes. Linux limits names of interfaces to 15; pcapng
 /// allows 65,535, and each flow's row repeats it.
@@ -28,6 +29,8 @@ pub(super) struct Points {
 #[derive(Debug)]
 struct Point {
     link: u16,
+    /// Contexts of 6LoWPAN that the capture names.
+    contexts: Contexts,
     /// Whether it is included in the results.
     is_chosen: bool,
     /// The first point of the same node.
@@ -37,11 +40,19 @@ struct Point {
 }
 
 impl Points {
-    /// Adds a point of this link type, or finds the one of the same name and link type. A point
-    /// without a name, or with one beyond the limits, is called by its number.
-    pub fn add(&mut self, name: Option<&str>, link: u16, options: &Options) -> usize {
+    /// Adds a point of this link type, or finds the one of the same name and link type, which has these
+    /// contexts from now on. A point without a name, or with one beyond the limits, is called by its
+    /// number.
+    pub fn add(
+        &mut self,
+        name: Option<&str>,
+        link: u16,
+        contexts: Contexts,
+        options: &Options,
+    ) -> usize {
         // A file of several sections names its interfaces in each of them.
         if let Some(known) = name.and_then(|name| self.known(name, link)) {
+            self.points[known].contexts = contexts;
             return known;
         }
         let number = self.points.len();
@@ -61,7 +72,7 @@ impl Points {
         let is_end = options.between.as_ref().is_some_and(|(from, to)| [from, to].contains(&&name));
         // The ends of a path are needed even if `points` does not name them.
         let is_chosen = chosen.is_empty() || chosen.contains(&name) || is_end;
-        self.points.push(Point { link, is_chosen, node, packets: 0, bytes: 0 });
+        self.points.push(Point { link, contexts, is_chosen, node, packets: 0, bytes: 0 });
         self.by_name.insert(name.clone(), number);
         self.names.push(name);
         number
@@ -94,6 +105,11 @@ impl Points {
     /// The link type of the point (tcpdump.org's list).
     pub fn link(&self, point: usize) -> u16 {
         self.points[point].link
+    }
+
+    /// The contexts of 6LoWPAN at the point.
+    pub fn contexts(&self, point: usize) -> &Contexts {
+        &self.points[point].contexts
     }
 
     /// The node of the point, as its first point; `None` for a name without a node.

@@ -3,8 +3,8 @@
 use super::Worker;
 use crate::io::FrameIo;
 use crate::observer::{Observer, Place};
-use crate::remote::{self, Command, NewPort};
-use crate::spec::Endpoint;
+use crate::remote::{self, AttachTo, Command, NewPort};
+use crate::spec::{Endpoint, VlanPort};
 use std::io;
 use std::os::fd::OwnedFd;
 use units::Instant;
@@ -23,8 +23,11 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                 }
                 Command::Observer(what) => self.observer.with(what),
                 Command::Attach(new_port) => {
-                    let NewPort { segment, link, end, on_attached } = *new_port;
-                    let place = self.attach(segment, link, end, now);
+                    let NewPort { to, end, on_attached } = *new_port;
+                    let place = match to {
+                        AttachTo::Segment(segment, link) => self.attach(segment, *link, end, now),
+                        AttachTo::Trunk(trunk, vlan) => self.attach_vlan(trunk, vlan, end),
+                    };
                     self.observer.with(|observer| on_attached(observer, place));
                 }
                 Command::Reserve(place) => {
@@ -70,5 +73,20 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
         self.places.push(place);
         self.ports[segment].push(port);
         Ok(place)
+    }
+
+    /// Adds the port of a VLAN to a trunk.
+    fn attach_vlan(&mut self, trunk: Place, vlan: u16, end: OwnedFd) -> io::Result<Place> {
+        let Place { segment, endpoint } = trunk;
+        if self.segments.get(segment).is_none_or(|own| endpoint >= own.endpoints()) {
+            return Err(io::Error::other(format!(
+                "segment {segment} has no endpoint {endpoint} for an interface of VLAN {vlan}"
+            )));
+        }
+        let port = self.io.attach(Some(end))?;
+        debug_assert_eq!(port, self.places.len());
+        self.places.push(trunk);
+        self.vlan_ports.add(segment, endpoint, VlanPort { vlan, port });
+        Ok(trunk)
     }
 }

@@ -125,6 +125,7 @@ impl Model for CsmaSpec {
         "carries",
         "address_filter",
         "mac_addresses",
+        "contexts",
         "path_loss",
         "pair_losses",
     ];

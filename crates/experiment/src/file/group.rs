@@ -93,7 +93,7 @@ pub(crate) struct Group {
     /// Environment variables to add for `run`.
     pub env: Option<Named<At<String>>>,
     /// Readiness check of `run`: other programs start when it is ready. Default: ready when
-    /// started; a machine, when all steps of `console` are done.
+    /// started; a machine, when all steps of `console` are done, and without steps 2 s after its start.
     pub ready: Option<At<Ready>>,
     /// Nodes whose programs must be ready before this node's program starts. Values: name of a
     /// group or node, or list of names. Default: none, the programs of all nodes start together.

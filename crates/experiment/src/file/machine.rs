@@ -3,7 +3,7 @@
 use crate::limits::ONE;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Read, Sink};
-use crate::tree::Node;
+use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::{Bytes, Span};
 
@@ -46,6 +46,13 @@ pub(crate) struct Qemu {
 
 impl Read for Qemu {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        if let Content::Scalar(_) = node.content {
+            let text = format!("expected `qemu`, a map of keys and values, found {}", node.kind());
+            let label =
+                "write `qemu: {}` for a machine with all defaults, or keys such as `{arch: arm}`";
+            sink.add(Problem::new(text).at(node.place).label(label));
+            return None;
+        }
         let mut fields = Fields::of(node, "`qemu`", sink)?;
         let qemu = Self {
             arch: fields.optional("arch"),

@@ -186,6 +186,10 @@ pub(crate) struct CsmaKeys {
     /// Addresses in the MAC headers of 6LoWPAN: `extended` ones have 8 B, `short` ones 2 B. Only with
     /// `carries: lowpan`. Default: `extended`.
     mac_addresses: Option<At<MacAddresses>>,
+    /// Contexts of 6LoWPAN, at most 16: prefixes whose addresses packets have in a short form. `[]` for
+    /// none. Only with `carries: lowpan`. Values: list of IPv6 prefixes. Default: the network's IPv6
+    /// subnet.
+    contexts: Option<Vec<At<String>>>,
     /// Loss by the distance between nodes, which need a `position`. Default: all nodes hear each
     /// other, without loss.
     path_loss: Option<PathLossKeys>,

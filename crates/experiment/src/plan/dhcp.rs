@@ -45,7 +45,23 @@ impl Plan {
 
     /// All routers of a network in this order.
     pub fn routers(&self, network: &PlannedNetwork) -> Vec<(&PlannedNode, &PlannedLink)> {
-        routers(&self.nodes, &self.joined(network))
+        routers_of(&self.nodes, &self.networks, network)
+    }
+
+    /// Whether a bridge with STP is on the network, or on one that bridges join with it: its ports forward
+    /// no frames at first.
+    pub fn has_spanning_tree(&self, network: &PlannedNetwork) -> bool {
+        let joined = self.joined(network);
+        let switches: HashSet<&String> = self
+            .networks
+            .iter()
+            .filter(|own| joined.contains(own.name.as_str()))
+            .map(PlannedNetwork::switch)
+            .collect();
+        let bridges = self.nodes.iter().filter(|node| node.bridge.as_ref().is_some_and(|b| b.stp));
+        bridges
+            .flat_map(|node| &node.links)
+            .any(|link| joined.contains(link.network.as_str()) || switches.contains(&link.network))
     }
 
     /// Names of the networks that bridges join with `network`, and its own.
@@ -57,6 +73,15 @@ impl Plan {
 fn joined<'a>(networks: &'a [PlannedNetwork], network: &PlannedNetwork) -> HashSet<&'a str> {
     let all = networks.iter().filter(|other| other.is_joined_with(network));
     all.map(|other| other.name.as_str()).collect()
+}
+
+/// All routers of a network, and of those that bridges join with it, in the order of [`routers`].
+pub(crate) fn routers_of<'a>(
+    nodes: &'a [PlannedNode],
+    networks: &[PlannedNetwork],
+    network: &PlannedNetwork,
+) -> Vec<(&'a PlannedNode, &'a PlannedLink)> {
+    routers(nodes, &joined(networks, network))
 }
 
 /// The routers of joined networks, with their links there: the NAT gateway, then those with a fixed
@@ -91,10 +116,9 @@ struct Learned<'a> {
 impl<'a> Learned<'a> {
     fn of(nodes: &'a [PlannedNode], networks: &[PlannedNetwork], name: &str) -> Self {
         match networks.iter().find(|network| network.name == name) {
-            Some(network) => Self {
-                advertise: network.advertise,
-                routers: routers(nodes, &joined(networks, network)),
-            },
+            Some(network) => {
+                Self { advertise: network.advertise, routers: routers_of(nodes, networks, network) }
+            }
             None => Self { advertise: false, routers: Vec::new() },
         }
     }

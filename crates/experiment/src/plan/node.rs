@@ -100,8 +100,20 @@ impl PlannedNode {
     /// Whether Thingbed can send router advertisements from it: with a kernel, or with files, that are
     /// not Thingbed's, a router sends its own.
     pub fn can_advertise(&self) -> bool {
+        self.foreign_key().is_none()
+    }
+
+    /// The key of its group that gives it a kernel, or files, that are not Thingbed's.
+    pub(crate) fn foreign_key(&self) -> Option<&'static str> {
         // In a node with a `root`, dnsmasq would see the host's files with all capabilities.
-        self.root.is_none() && self.machine.is_none() && self.external.is_none()
+        let root = self.root.as_ref().map(|_| "root");
+        let machine = || {
+            self.machine.as_ref().map(|own| match own.is_emulated {
+                true => "qemu",
+                false => "firmware",
+            })
+        };
+        root.or_else(machine).or_else(|| self.external.as_ref().map(|_| "external"))
     }
 
     /// Whether the link is a port of its bridge.

@@ -1,16 +1,16 @@
 //! Checks router advertisements of networks.
 
-use crate::file::{File, Group};
+use crate::file::File;
+use crate::plan::{PlannedNetwork, PlannedNode, routers_of};
 use crate::problem::Problem;
-use crate::read::{Named, Sink};
+use crate::read::Sink;
 use crate::resolve::networks::{Networks, Resolved};
-use crate::resolve::routes::is_router;
 
 /// Prefix length of IPv6 subnets in which hosts make addresses (RFC 4862): the interface identifier has
 /// the other 64 bits (RFC 4291, section 2.5.1).
 const PREFIX: u8 = 64;
 
-/// Reports networks whose `advertise` would have no effect.
+/// Reports networks whose subnets make `advertise` useless.
 pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
     for network in &networks.networks {
         let typed = file.networks.as_ref().and_then(|all| all.get(network.name));
@@ -33,59 +33,63 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
                 );
                 sink.add(Problem::new(text).at(at.place).label(label));
             }
-            Some(_) if network.served.nat => {}
-            Some(_) => {
-                if let Some(problem) = without_sender(network, file, networks) {
-                    sink.add(problem.at(at.place));
-                }
-            }
+            Some(_) => {}
         }
     }
 }
 
-/// The problem of a network with no router from which Thingbed can send advertisements.
-fn without_sender(network: &Resolved<'_>, file: &File, networks: &Networks<'_>) -> Option<Problem> {
-    let groups = file.nodes.iter().flat_map(Named::iter);
-    let leads_out = |name: &str, group: &Group| {
-        is_router(group) && networks.networks.iter().filter(|on| on.has(name)).count() > 1
+/// Reports networks with `advertise` and no router from which Thingbed can send advertisements.
+pub(super) fn check_senders(
+    file: &File,
+    networks: &Networks<'_>,
+    planned: &[PlannedNode],
+    planned_networks: &[PlannedNetwork],
+    sink: &mut Sink,
+) {
+    // Where `advertise` has no effect for another reason, that was reported.
+    let has_prefix = |own: &&Resolved<'_>| {
+        let mut ipv6 = own.subnets.iter().filter(|subnet| subnet.is_ipv6());
+        ipv6.any(|subnet| subnet.prefix() == PREFIX)
     };
-    // Those of joined networks, too: which ones is known only later.
-    let mut routers = groups.filter(|(name, _, group)| leads_out(name, group)).peekable();
-    let name = network.name;
-    let Some((first, key)) = routers.peek().map(|(name, _, group)| (*name, foreign_key(group)))
-    else {
-        let problem = Problem::new(format!("no router sends the advertisements of `{name}`"));
-        return Some(
-            problem.label("attach a node with `forward: true` that is on another network, too"),
-        );
-    };
-    // With `dhcp`, the node of the services sends them, and such a router may send its own.
-    if network.served.dhcp || routers.any(|(_, _, group)| foreign_key(group).is_none()) {
-        return None;
+    for own in networks.networks.iter().filter(has_prefix).filter(|own| !own.served.nat) {
+        let typed = file.networks.as_ref().and_then(|all| all.get(own.name));
+        let at = typed.and_then(|typed| typed.advertise.as_ref()).filter(|at| at.value);
+        let network = planned_networks.iter().find(|network| network.name == own.name);
+        let (Some(at), Some(network)) = (at, network) else { continue };
+        let routers = routers_of(planned, planned_networks, network);
+        let keys = routers.iter().map(|(router, _)| (router, router.foreign_key()));
+        let keys: Vec<_> = keys.collect();
+        let problem = match keys.first() {
+            None => {
+                let text = format!("no router sends the advertisements of `{}`", own.name);
+                let label = "attach a node with `forward: true` that is on another network, too";
+                Problem::new(text).label(label)
+            }
+            // With `dhcp`, the node of the services sends them, and such a router may send its own.
+            Some((first, Some(key))) if !own.served.dhcp => {
+                if keys.iter().any(|(_, key)| key.is_none()) {
+                    continue;
+                }
+                cannot_send(own.name, &first.group, key)
+            }
+            Some(_) => continue,
+        };
+        sink.add(problem.at(at.place));
     }
-    let problem = Problem::new(format!(
-        "no router sends the advertisements of `{name}`: `{first}` has `{}`, and Thingbed starts none there",
-        key.unwrap_or_default()
-    ));
-    let problem = problem.label(
-        "attach a router without `root`, `qemu`, `firmware` and `external`, or remove `advertise`",
-    );
-    Some(problem.note(format!(
-        "without `advertise`, a program of `{first}` can send them, such as radvd; nodes with \
-         `address: slaac` cannot wait for it, because they have their addresses before programs start"
-    )))
 }
 
-/// The key that gives a group a kernel, or files, that are not Thingbed's, as
-/// [`PlannedNode::can_advertise`](crate::PlannedNode::can_advertise).
-fn foreign_key(group: &Group) -> Option<&'static str> {
-    let keys = [
-        ("root", group.root.is_some()),
-        ("qemu", group.qemu.is_some()),
-        ("firmware", group.firmware.is_some()),
-        ("external", group.external.is_some()),
-    ];
-    keys.into_iter().find(|(_, has)| *has).map(|(key, _)| key)
+/// The problem of a network whose routers have kernels or files that are not Thingbed's.
+fn cannot_send(network: &str, router: &str, key: &str) -> Problem {
+    let text = format!(
+        "no router sends the advertisements of `{network}`: `{router}` has `{key}`, and Thingbed starts \
+         none there"
+    );
+    let label =
+        "attach a router without `root`, `qemu`, `firmware` and `external`, or remove `advertise`";
+    Problem::new(text).label(label).note(format!(
+        "without `advertise`, a program of `{router}` can send them, such as radvd; nodes with \
+         `address: slaac` cannot wait for it, because they have their addresses before programs start"
+    ))
 }
 
 #[cfg(test)]

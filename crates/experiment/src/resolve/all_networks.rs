@@ -6,7 +6,8 @@ use crate::resolve::bridges::Bridges;
 use crate::resolve::networks::{Networks, resolve};
 use crate::resolve::nodes::Nodes;
 use crate::resolve::on_switch::is_vlan;
-use crate::resolve::{joined_services, links, subnets, vlan_networks};
+use crate::resolve::taken::Taken;
+use crate::resolve::{joined_services, links, vlan_networks};
 use std::path::Path;
 
 impl<'f> Networks<'f> {
@@ -19,6 +20,7 @@ impl<'f> Networks<'f> {
             links::check(channel, profile.links.as_ref(), nodes, base, sink);
         }
         let bridges = Bridges::of(file, nodes, sink);
+        let mut taken = Taken::default();
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
             if is_vlan(network) {
                 continue;
@@ -26,26 +28,15 @@ impl<'f> Networks<'f> {
             let before = bridges.addresses_before(name);
             match resolve((name, place, network), before, file, nodes, base, sink) {
                 Some(resolved) => {
-                    let (joined, others): (Vec<_>, Vec<_>) =
-                        networks.networks.iter().partition(|n| bridges.are_joined(n.name, name));
-                    if let Some(first) = joined.first() {
-                        subnets::check_joined(
-                            network,
-                            resolved.subnets,
-                            first.name,
-                            first.subnets,
-                            sink,
-                        );
-                    }
-                    let others = others.iter().map(|n| (n.name, n.subnets));
-                    subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
+                    let joint = (bridges.first(name), None);
+                    taken.add(name, joint, network, resolved.subnets, sink);
                     networks.networks.push(resolved);
                 }
                 // Later checks then report no missing network, since it may be this one.
                 None => networks.complete = false,
             }
         }
-        vlan_networks::add(&mut networks, file, &bridges, sink);
+        vlan_networks::add(&mut networks, file, &bridges, &mut taken, sink);
         joined_services::add(&mut networks, file, &bridges, sink);
         networks
     }

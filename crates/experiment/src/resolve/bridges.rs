@@ -92,11 +92,6 @@ impl<'f> Bridges<'f> {
     pub fn first<'n>(&'n self, network: &'n str) -> &'n str {
         self.networks.get(network).map_or(network, |joint| joint.first)
     }
-
-    /// Whether bridges join two networks.
-    pub fn are_joined(&self, one: &str, other: &str) -> bool {
-        self.first(one) == self.first(other)
-    }
 }
 
 /// Whether the nodes of a group are bridges.
@@ -104,7 +99,7 @@ fn is_bridge(group: &Group) -> bool {
     group.bridge.as_ref().is_some_and(|bridge| bridge.value != Bridge::Off)
 }
 
-pub(super) fn has_stp(group: &Group) -> bool {
+fn has_stp(group: &Group) -> bool {
     group.stp.as_ref().is_some_and(|stp| stp.value)
 }
 
@@ -337,12 +332,16 @@ duration: 1 s
         }
         for (from, to, message) in [
             ("left: {", "left: {nat: true, ", "both have services"),
-            ("bridge: true", "bridge: true, stp: true", "forward frames after 30 s"),
             ("a: {count: 2", "a: {count: 9", "do not fit"),
         ] {
             let error = plan(&text.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
         }
+        // Clients behind the bridges with STP ask for longer.
+        let left = |plan: &crate::Plan| plan.has_spanning_tree(plan.network("left").unwrap());
+        let with_stp = plan(&text.replace("bridge: true", "bridge: true, stp: true"));
+        let with_stp = with_stp.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((left(&with_stp), left(&joined)), (true, false));
         // All addresses are taken when the services, on the first network, want the last one.
         let full =
             FILE.replace("left: {", "left: {dns: true, ").replace("count: 2}, s", "count: 9}, s");

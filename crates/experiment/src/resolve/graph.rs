@@ -11,6 +11,8 @@ struct Graph<'p> {
     networks: &'p [PlannedNetwork],
     /// Networks of each node, in the order of its links.
     links: Vec<Vec<usize>>,
+    /// Number of a node's first link to each of its networks.
+    first_links: Vec<HashMap<usize, usize>>,
     /// Routers of each network, in the order of the plan.
     routers: Vec<Vec<usize>>,
     /// Whether each network is the first of those that bridges join it with.
@@ -72,6 +74,7 @@ impl<'p> Graph<'p> {
             nodes,
             networks,
             links: Vec::with_capacity(nodes.len()),
+            first_links: Vec::with_capacity(nodes.len()),
             routers: vec![Vec::new(); networks.len()],
             is_first: networks
                 .iter()
@@ -89,6 +92,8 @@ impl<'p> Graph<'p> {
             if node.services.is_some_and(|services| services.nat) {
                 graph.outward.extend(&own);
             }
+            // Backwards, so that the first link stays.
+            graph.first_links.push(own.iter().enumerate().rev().map(|(n, on)| (*on, n)).collect());
             graph.links.push(own);
         }
         graph
@@ -154,7 +159,7 @@ impl<'p> Graph<'p> {
         is_ipv6: bool,
     ) -> Option<Found> {
         let planned = &self.nodes[node];
-        if planned.external.is_some() || self.links[node].contains(&network) {
+        if planned.external.is_some() || self.first_links[node].contains_key(&network) {
             return None;
         }
         let links = planned.links.iter().zip(&self.links[node]);
@@ -163,9 +168,8 @@ impl<'p> Graph<'p> {
         let hops = usable.filter_map(|(_, on)| Some((*on, next[*on]?)));
         let hops = hops.filter(|(_, hop)| hop.router != node);
         let (on, Hop { router, hops }) = hops.min_by_key(|(_, hop)| hop.hops)?;
-        let mut links = self.nodes[router].links.iter().zip(&self.links[router]);
-        let (link, _) = links.find(|(_, network)| **network == on)?;
-        let via = link.address_of(is_ipv6)?;
+        let link = self.first_links[router].get(&on)?;
+        let via = self.nodes[router].links.get(*link)?.address_of(is_ipv6)?;
         Some(Found { network, hops, via })
     }
 

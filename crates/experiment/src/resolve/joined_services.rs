@@ -1,10 +1,10 @@
 //! Services of networks that bridges join: one of them has the services, for all.
 
-use crate::file::{Addressing, File, Network};
+use crate::file::{File, Network};
 use crate::plan::PlannedServices;
 use crate::problem::Problem;
-use crate::read::{Named, Sink};
-use crate::resolve::bridges::{Bridges, has_stp};
+use crate::read::Sink;
+use crate::resolve::bridges::Bridges;
 use crate::resolve::networks::{Networks, Resolved};
 use crate::source::Place;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ pub(super) fn add(
         let with: Vec<usize> = with.copied().collect();
         let [first, others @ ..] = &with[..] else { continue };
         let first = networks.networks[*first].clone();
-        let Some((key, place)) = first_key(file, first.name) else { continue };
+        let Some((_, place)) = first_key(file, first.name) else { continue };
         if let Some(second) = others.first() {
             let second = networks.networks[*second].name;
             let Some((key, place)) = first_key(file, second) else { continue };
@@ -43,9 +43,6 @@ pub(super) fn add(
             sink.add(Problem::new(text).at(place).label(label));
         }
         check_room(&set, &first, networks, place, sink);
-        if first.services.dhcp {
-            check_stp(&set, networks, file, key, place, sink);
-        }
         // Also after that mistake, so that no group lacks a server in addition.
         let all = with.iter().map(|at| networks.networks[*at].services);
         let served = all.fold(first.services, |all, own| PlannedServices {
@@ -87,29 +84,5 @@ fn check_room(
         sink.add(
             Problem::new(text).at(place).label("use a subnet with a shorter prefix on all of them"),
         );
-    }
-}
-
-/// Reports clients of DHCP that stop asking before the ports of bridges forward frames.
-fn check_stp(
-    set: &[usize],
-    networks: &Networks<'_>,
-    file: &File,
-    key: &str,
-    place: Place,
-    sink: &mut Sink,
-) {
-    let is_on = |group: &str| set.iter().any(|at| networks.networks[*at].members.has(group));
-    let groups = || file.nodes.iter().flat_map(Named::iter).filter(|(name, ..)| is_on(name));
-    let bridge = groups().find(|(_, _, group)| has_stp(group));
-    let client = groups().find(|(_, _, group)| {
-        group.address.as_ref().is_some_and(|address| address.value == Addressing::Dhcp)
-    });
-    if let (Some((bridge, ..)), Some((client, ..))) = (bridge, client) {
-        let text = format!(
-            "`{client}` asks for its address for 20 s, and the ports of `{bridge}` forward frames after 30 s"
-        );
-        let label = format!("remove `{key}` and `address: dhcp`, or `stp`");
-        sink.add(Problem::new(text).at(place).label(label));
     }
 }

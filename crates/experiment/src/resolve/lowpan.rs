@@ -3,12 +3,28 @@
 use crate::file::{Channel, Network};
 use crate::problem::Problem;
 use crate::read::Sink;
-use link::{Carried, LOWPAN_MTU};
-use units::Bytes;
+use crate::subnet::Subnet;
+use link::{Carried, CsmaSpec, LOWPAN_MTU};
+use std::net::IpAddr;
+use units::{Bytes, Contexts, Ipv6Prefix};
 
 /// Whether a channel carries 6LoWPAN.
 pub(super) fn is_on(channel: Option<&Channel>) -> bool {
     matches!(channel, Some(Channel::Csma(csma)) if csma.carries == Carried::Lowpan)
+}
+
+/// The channel of a network with this subnet of IPv6. Unless the file has contexts of 6LoWPAN, the subnet
+/// is context 0, as border routers announce it (RFC 6775, section 4.2).
+pub(super) fn with_contexts(csma: &CsmaSpec, subnet: Option<Subnet>) -> CsmaSpec {
+    let mut csma = csma.clone();
+    if csma.carries == Carried::Lowpan && csma.contexts.is_none() {
+        let prefix = subnet.and_then(|subnet| match subnet.base() {
+            IpAddr::V6(base) => Ipv6Prefix::new(base, subnet.prefix()),
+            IpAddr::V4(_) => None,
+        });
+        csma.contexts = Contexts::try_from(Vec::from_iter(prefix)).ok();
+    }
+    csma
 }
 
 /// Checks the subnets and the MTU of such a network; returns the MTU.

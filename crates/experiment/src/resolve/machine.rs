@@ -6,6 +6,7 @@ use crate::mac::Mac;
 use crate::plan::PlannedMachine;
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
+use crate::resolve::architecture;
 use crate::resolve::hardware::runs_on;
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
@@ -321,6 +322,8 @@ fn check_qemu(qemu: &Qemu, base: &Path, sink: &mut Sink) {
             sink.add(problem.at(at.place).label("use QEMU's name, such as `arm` or `e1000`"));
         }
     }
+    let arch = qemu.arch.as_ref().filter(|at| !at.value.is_empty() && at.value.chars().all(word));
+    arch.into_iter().for_each(|arch| architecture::check(arch, sink));
     if let Some(cpus) = qemu.cpus.as_ref().filter(|cpus| u64::from(cpus.value) < ONE) {
         sink.add(Problem::new("0 processors").at(cpus.place).label("use 1 or more"));
     }

@@ -76,6 +76,11 @@ impl<'f> Members<'f> {
         Some((address, [name, group.to_owned()]))
     }
 
+    /// Groups on the network, and single nodes of larger groups with their indices.
+    pub fn attached(&self) -> impl Iterator<Item = (&'f str, Option<u64>)> + '_ {
+        self.all.iter().map(|member| (member.group, member.node))
+    }
+
     /// The groups of which nodes are on the network, each once.
     pub fn groups(&self) -> impl Iterator<Item = &'f str> + '_ {
         let is_first = |at: usize| !self.all[..at].iter().any(|m| m.group == self.all[at].group);

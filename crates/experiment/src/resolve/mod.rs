@@ -3,6 +3,7 @@
 mod advertisements;
 mod after;
 mod all_networks;
+mod architecture;
 mod board;
 mod boundary;
 mod bridges;
@@ -18,6 +19,7 @@ mod faults;
 mod graph;
 mod hardware;
 mod interaction;
+mod interfaces;
 mod joined_services;
 mod links;
 mod load;
@@ -42,6 +44,7 @@ mod routes;
 mod services;
 mod stacks;
 mod subnets;
+mod taken;
 mod timetable;
 mod vlan_networks;
 mod vlan_workloads;
@@ -88,10 +91,17 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let drain = span(&file.drain, DRAIN);
     let (mut planned_networks, planned) =
         (networks.planned(), placement::planned(&nodes, &networks, base, sink));
+    let is_planned = planned.is_some();
+    let planned = planned.unwrap_or_default();
+    if is_planned && networks.complete {
+        advertisements::check_senders(file, &networks, &planned, &planned_networks, sink);
+    }
     broker::resolve(file, &nodes, &mut planned_networks, &planned, sink);
     let topology = Topology::of(&planned, &planned_networks);
-    let (workloads, durations) =
-        workloads::of(file, &nodes, &networks, &topology, duration, base, sink);
+    let (workloads, durations) = match is_planned {
+        true => workloads::of(file, &nodes, &networks, &topology, duration, base, sink),
+        false => Default::default(),
+    };
     broker::check_workloads(file, &planned_networks, &workloads, sink);
     vlan_workloads::check(file, &topology, &workloads, sink);
     if let Some(name) = &file.experiment {
@@ -122,7 +132,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         setup_limit: span(&file.setup_limit, setup_limit),
     };
     // A network that failed was reported; without it, a node would have no addresses.
-    if networks.complete {
+    if networks.complete && is_planned {
         placeholders::check(file, &plan, sink);
     }
     plan

@@ -139,7 +139,10 @@ impl Resolved<'_> {
         match &self.channel {
             None | Some(Channel::Switch) => link::Channel::Switch,
             Some(Channel::Shared(rate)) => link::Channel::Shared(*rate),
-            Some(Channel::Csma(csma)) => link::Channel::Csma(csma.clone()),
+            Some(Channel::Csma(csma)) => {
+                let subnet = self.subnets.iter().find(|subnet| subnet.is_ipv6());
+                link::Channel::Csma(lowpan::with_contexts(csma, subnet))
+            }
             Some(Channel::Cell(cell)) => link::Channel::Cell { up: cell.up, down: cell.down },
         }
     }

@@ -9,22 +9,21 @@ use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{
-    after, boundary, bridges, cores, hardware, machine, metrics, program_check, reception, routes,
-    services,
+    after, boundary, bridges, cores, hardware, interfaces, machine, metrics, program_check,
+    reception, routes, services,
 };
 use std::path::Path;
 
-/// Maximum number of interfaces of a node. It passes a descriptor for each in one message, which
-/// can have 253 (SCM_MAX_FD, unix(7)).
-const MAX_INTERFACES: usize = 240;
-
-/// All nodes with their links and routes.
+/// All nodes with their links and routes. `None` if one has more interfaces than a node can have: what
+/// needs routes would only repeat that.
 pub(super) fn planned(
     nodes: &Nodes<'_>,
     networks: &Networks<'_>,
     base: &Path,
     sink: &mut Sink,
-) -> Vec<PlannedNode> {
+) -> Option<Vec<PlannedNode>> {
+    // Before the links, of which a file of thousands of networks has millions.
+    interfaces::check_networks(nodes, networks, sink).then_some(())?;
     let mut planned = Vec::new();
     for group in nodes.counts.keys() {
         let typed = nodes.groups.and_then(|groups| groups.get(group));
@@ -79,17 +78,11 @@ pub(super) fn planned(
     }
     // Behind all others, whose numbers then do not depend on services.
     planned.extend(services::nodes(networks));
-    if let Some(node) = planned.iter().find(|node| node.links.len() > MAX_INTERFACES) {
-        let text = format!("`{}` is on {} networks", node.name, node.links.len());
-        let advice = format!("a node can have {MAX_INTERFACES} interfaces");
-        sink.add(Problem::new(text).label(advice));
-        // Routes of a router on thousands of networks would take minutes.
-        return planned;
-    }
+    interfaces::check_vlans(nodes, &planned, sink).then_some(())?;
     check_macs(nodes, &planned, sink);
     // Last, because routes lead over gateways, which are nodes of services.
     routes::add(nodes.groups, &mut planned, &networks.planned(), sink);
-    planned
+    Some(planned)
 }
 
 /// Reports Ethernet addresses of the file that are the planned one of another node on the network.

@@ -109,36 +109,6 @@ fn check_mtu(subnet: &At<Subnet>, mtu: Option<Bytes>, sink: &mut Sink) -> bool {
     small.is_none()
 }
 
-/// Reports subnets of `network` that differ from those of a network that a bridge joins it with.
-pub(super) fn check_joined(
-    network: &Network,
-    own: Subnets,
-    other: &str,
-    theirs: Subnets,
-    sink: &mut Sink,
-) {
-    let Some(at) = network.subnet.as_ref().filter(|_| own != theirs) else { return };
-    let all = theirs.iter().map(|subnet| subnet.to_string()).collect::<Vec<_>>().join(", ");
-    let text = format!("a bridge joins the network with `{other}`, whose subnet is {all}");
-    let label = match theirs.second {
-        Some(_) => format!("use the same: `subnet: [{all}]`"),
-        None => format!("use the same: `subnet: {all}`"),
-    };
-    sink.add(Problem::new(text).at(at.place).label(label));
-}
-
-/// Reports subnets of `network` that overlap those of `others`, by name: a node on both would have
-/// ambiguous routes.
-pub(super) fn check_overlap(network: &Network, others: &[(&str, Subnets)], sink: &mut Sink) {
-    for at in network.subnet.iter().flat_map(|subnets| &subnets.value.0) {
-        let mut all = others.iter().flat_map(|(name, own)| own.iter().map(move |own| (*name, own)));
-        if let Some((name, other)) = all.find(|(_, other)| other.overlaps(at.value)) {
-            let text = format!("{} overlaps {other} of network `{name}`", at.value);
-            sink.add(Problem::new(text).at(at.place).label("use another subnet"));
-        }
-    }
-}
-
 /// Place of the subnet that overlaps `other`.
 pub(super) fn overlapping(network: &Network, other: Subnet) -> Option<Place> {
     let mut all = network.subnet.iter().flat_map(|subnets| &subnets.value.0);

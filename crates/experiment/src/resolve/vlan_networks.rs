@@ -11,14 +11,16 @@ use crate::resolve::bridges::Bridges;
 use crate::resolve::networks::{Networks, Planned, Resolved, is_advertised, services};
 use crate::resolve::on_switch::{OnSwitch, is_vlan};
 use crate::resolve::subnets::{self, Subnets};
+use crate::resolve::taken::Taken;
 use crate::source::Place;
 use link::{DEFAULT_VLAN, PortVlans};
 
 /// Adds the networks that are VLANs, behind all others.
-pub(super) fn add<'f>(
+pub(super) fn add<'f: 'n, 'n>(
     networks: &mut Networks<'f>,
     file: &'f File,
-    bridges: &Bridges<'f>,
+    bridges: &'n Bridges<'f>,
+    taken: &mut Taken<'n>,
     sink: &mut Sink,
 ) {
     let switches = networks.networks.len();
@@ -31,19 +33,8 @@ pub(super) fn add<'f>(
             continue;
         };
         let Some(on) = resolved.on else { continue };
-        let others = networks.networks.iter();
-        let is_joined = |other: &&Resolved<'f>| {
-            other.on.is_some_and(|own| {
-                let switch = |on: OnSwitch| networks.networks[on.switch].name;
-                own.number == on.number && bridges.are_joined(switch(own), switch(on))
-            })
-        };
-        let (joined, others): (Vec<_>, Vec<_>) = others.partition(is_joined);
-        if let Some(first) = joined.first() {
-            subnets::check_joined(network, resolved.subnets, first.name, first.subnets, sink);
-        }
-        let others: Vec<_> = others.iter().map(|other| (other.name, other.subnets)).collect();
-        subnets::check_overlap(network, &others, sink);
+        let joint = (bridges.first(networks.networks[on.switch].name), Some(on.number));
+        taken.add(name, joint, network, resolved.subnets, sink);
         let position = networks.networks.len();
         let own = &mut networks.networks[on.switch].own_vlans;
         own.push((on.number, position));

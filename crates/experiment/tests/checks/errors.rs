@@ -162,6 +162,16 @@ const ADDRESSES: &[Case] = &[
         "add that",
     ],
     [
+        "networks: {n: {attach: [a, b], subnet: 'fd00::/64', channel: {csma: «{contexts: []}»}}}",
+        "`contexts` needs `carries: lowpan`",
+        "add that",
+    ],
+    [
+        "networks: {n: {attach: [a, b], subnet: 'fd00::/64', channel: {csma: {carries: lowpan, contexts: [«'fd00::1/64'»]}}}}",
+        "is an address behind a prefix; write `fd00::/64`",
+        "keys of a channel",
+    ],
+    [
         "networks: {n: {attach: [a, b], subnet: «10.0.0.0/31»}}",
         "use a prefix length between",
         "expected a subnet",

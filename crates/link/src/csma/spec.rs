@@ -1,16 +1,18 @@
 //! Parameters of a CSMA-CA channel, and its timing.
 
 use crate::carried::{AirFrame, Carried};
-use crate::lowpan::MacAddresses;
+use crate::lowpan::{Compression, MacAddresses};
 use crate::reception::PathLoss;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Contexts, Rate, Span};
 
 /// Longest frame followed by the short interframe space, in bytes of MAC frame:
 /// aMaxSIFSFrameSize (IEEE 802.15.4-2011, table 51).
 const MAX_SIFS_FRAME: usize = 18;
+
+static NO_CONTEXTS: Contexts = Contexts::NONE;
 
 /// One channel with the unslotted CSMA-CA of IEEE 802.15.4-2011 (5.1.1.4), shared by all
 /// links. The defaults are the standard's values at 2.4 GHz.
@@ -66,6 +68,9 @@ pub struct CsmaSpec {
     /// Addresses in the MAC headers of [`Carried::Lowpan`]; no effect on others.
     #[serde(skip_serializing_if = "MacAddresses::is_extended")]
     pub mac_addresses: MacAddresses,
+    /// Contexts of [`Carried::Lowpan`]. `None` in a file: those of the network's subnet; in a plan: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<Contexts>,
     /// Loss by the distance between nodes. Not with `pair_losses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_loss: Option<PathLoss>,
@@ -95,6 +100,7 @@ impl Default for CsmaSpec {
             carries: Carried::Ethernet,
             address_filter: false,
             mac_addresses: MacAddresses::Extended,
+            contexts: None,
             path_loss: None,
             pair_losses: None,
         }
@@ -158,6 +164,9 @@ impl CsmaSpec {
         if !self.mac_addresses.is_extended() && self.carries != Carried::Lowpan {
             return Err("`mac_addresses` needs `carries: lowpan`; add that, or remove it".into());
         }
+        if self.contexts.is_some() && self.carries != Carried::Lowpan {
+            return Err("`contexts` needs `carries: lowpan`; add that, or remove it".into());
+        }
         if self.address_filter && !self.carries.is_simulated() {
             return Err(
                 "`address_filter` needs `carries: openthread` or `zep`; add that, or remove it"
@@ -179,7 +188,13 @@ impl CsmaSpec {
 
     /// What is on the air of the Ethernet frame `frame`.
     pub fn on_air(&self, frame: &[u8]) -> AirFrame {
-        self.carries.on_air(frame, self.mac_addresses)
+        self.carries.on_air(frame, self.compression())
+    }
+
+    /// How [`Carried::Lowpan`] compresses the headers of packets.
+    pub fn compression(&self) -> Compression<'_> {
+        let contexts = self.contexts.as_ref().unwrap_or(&NO_CONTEXTS);
+        Compression { addresses: self.mac_addresses, contexts }
     }
 
     /// Airtime of a frame of `len` bytes, including the link header.
@@ -254,6 +269,8 @@ mod tests {
         assert!(wrong(|spec| spec.cca = Span::ZERO).ends_with("write for example `cca: 128 us`"));
         let text = wrong(|spec| spec.mac_addresses = MacAddresses::Short);
         assert!(text.contains("needs `carries: lowpan`"), "{text}");
+        let text = wrong(|spec| spec.contexts = Some(Contexts::NONE));
+        assert!(text.contains("`contexts` needs `carries: lowpan`"), "{text}");
         let text = wrong(|spec| spec.address_filter = true);
         assert!(text.contains("needs `carries: openthread`"), "{text}");
         let text = wrong(|spec| spec.ack_wait = Span::from_ns(500_000));

@@ -1,9 +1,12 @@
 //! Frames compared with the standards: sizes worked out by hand, and packets restored by a reader
 //! that follows the RFCs, not the writer.
 
+mod reader;
+
 use super::*;
 use crate::CsmaSpec;
 use proptest::prelude::*;
+use reader::restore;
 use units::Span;
 
 /// Addresses and content of a packet.
@@ -56,9 +59,30 @@ impl Sample {
     }
 
     fn lengths(&self, addresses: MacAddresses) -> Vec<usize> {
-        let frames = mac_frames(&self.ethernet(), addresses, true, FrameNumbers::default());
+        let frames = plain(&self.ethernet(), addresses, FrameNumbers::default());
         frames.unwrap().iter().map(Vec::len).collect()
     }
+
+    /// Compressed headers between stations with extended addresses, with these contexts.
+    fn compressed(&self, contexts: &Contexts) -> Vec<u8> {
+        let stations = Stations::of(&self.ethernet(), MacAddresses::Extended).unwrap();
+        compress(&self.packet(), stations.identifiers(), contexts).unwrap().compressed
+    }
+}
+
+/// Frames without contexts.
+fn plain(frame: &[u8], addresses: MacAddresses, numbers: FrameNumbers) -> Option<Vec<Vec<u8>>> {
+    let compression = Compression { addresses, contexts: &Contexts::NONE };
+    mac_frames(frame, compression, true, numbers)
+}
+
+fn contexts(prefixes: &[&str]) -> Contexts {
+    let prefixes: Vec<_> = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
+    prefixes.try_into().unwrap()
+}
+
+fn ipv6(text: &str) -> [u8; 16] {
+    text.parse::<std::net::Ipv6Addr>().unwrap().octets()
 }
 
 /// Time from the begin of the first frame to the end of the last acknowledgement, without
@@ -126,7 +150,7 @@ fn a_packet_of_1280_bytes_is_14_fragments() {
 fn headers_are_those_of_the_standards() {
     let sample = Sample::udp(true, [0xf0b1, 0xf0b2], 2);
     let numbers = FrameNumbers { sequence: 7, tag: 0 };
-    let frames = mac_frames(&sample.ethernet(), MacAddresses::Extended, true, numbers).unwrap();
+    let frames = plain(&sample.ethernet(), MacAddresses::Extended, numbers).unwrap();
     let expected = [
         // Data, acknowledgement requested, one PAN identifier, extended addresses.
         &[0x61, 0xcc, 7, 0xef, 0xbe][..],
@@ -141,12 +165,88 @@ fn headers_are_those_of_the_standards() {
     [destination[0], destination[1], destination[15]] = [0xff, 2, 1];
     let to = [0x33, 0x33, 0, 0, 0, 1];
     let group = Sample { to, destination, hops: 255, ..Sample::new(true, 58, vec![0; 8]) };
-    let frames = mac_frames(&group.ethernet(), MacAddresses::Extended, true, numbers).unwrap();
+    let frames = plain(&group.ethernet(), MacAddresses::Extended, numbers).unwrap();
     let expected = [
         &[0x41, 0xc8, 7, 0xef, 0xbe, 0xff, 0xff, 1, 0, 0, 0xfe, 0xff, 0x11, 0x80, 2][..],
         &[0x7b, 0x3b, 58, 1],
     ];
     assert_eq!(frames[0][..19], expected.concat());
+}
+
+/// Headers worked out by hand from RFC 6282, section 3.1.1: flags and modes in the second byte, numbers
+/// of contexts in the third if one is not 0, the rest of the addresses.
+#[test]
+fn addresses_of_contexts_keep_what_does_not_follow_from_them() {
+    let own = |prefix: &str, number: u8| ipv6(&format!("{prefix}:80:11ff:fe00:{number}"));
+    let two = contexts(&["fd00::/64", "2001:db8::/32", "fd00:7::/120"]);
+    let between = |source: [u8; 16], destination: [u8; 16]| {
+        let sample = Sample { source, destination, ..Sample::new(false, 58, vec![0; 8]) };
+        sample.compressed(&two)
+    };
+    for (case, compressed, second, rest) in [
+        ("both elided", between(own("fd00:", 1), own("fd00:", 2)), 0x77, vec![]),
+        ("64 bits", between(ipv6("fd00::1"), own("fd00:", 2)), 0x57, vec![0, 0, 0, 0, 0, 0, 0, 1]),
+        ("16 bits", between(ipv6("fd00::ff:fe00:7"), own("fd00:", 2)), 0x67, vec![0, 7]),
+        ("link-local", between(own("fe80:", 1), own("fd00:", 2)), 0x37, vec![]),
+        ("unspecified", between([0; 16], own("fd00:", 2)), 0x47, vec![]),
+        ("number of the source", between(own("2001:db8:", 1), own("fd00:", 2)), 0xf7, vec![0x10]),
+        ("of both", between(own("2001:db8:", 1), own("2001:db8:", 2)), 0xf7, vec![0x11]),
+        ("of the destination", between(own("fe80:", 1), own("2001:db8:", 2)), 0xb7, vec![0x01]),
+        // A context of 120 bits and an identifier of the station end with the same 8 bits.
+        ("a long prefix", between(ipv6("fd00:7::1"), ipv6("fd00:7::9")), 0xf6, vec![0x22, 0, 9]),
+        // Bits between the prefix and the identifier have to be 0.
+        ("not covered", between(ipv6("2001:db8:1::1"), own("fd00:", 2)), 0x07, {
+            ipv6("2001:db8:1::1").to_vec()
+        }),
+    ] {
+        // Neither traffic class nor flow label, hop limit 64; ICMPv6.
+        let [number, address] = match second >> 7 {
+            1 => [&rest[..1], &rest[1..]],
+            _ => [&[][..], &rest[..]],
+        };
+        let expected = [&[0x7a, second][..], number, &[58], address].concat();
+        assert_eq!(compressed, expected, "{case}");
+    }
+}
+
+#[test]
+fn groups_of_a_context_have_six_bytes() {
+    let known = contexts(&["fd00:6::/64", "2001:db8::/32"]);
+    let to = |group: &str| {
+        let sample = Sample { destination: ipv6(group), ..Sample::new(true, 58, vec![0; 8]) };
+        sample.compressed(&known)
+    };
+    // All nodes of a Thread network: realm-local, by the mesh's prefix (RFC 3306).
+    assert_eq!(to("ff33:40:fd00:6::1"), [0x7a, 0x3c, 58, 0x33, 0, 0, 0, 0, 1]);
+    assert_eq!(to("ff38:20:2001:db8::9:1"), [0x7a, 0xbc, 0x01, 58, 0x38, 0, 0, 9, 0, 1]);
+    // Another length of the prefix is another group.
+    assert_eq!(to("ff38:21:2001:db8::9:1").len(), 3 + 16);
+    assert_eq!(to("ff02::1"), [0x7a, 0x3b, 58, 1]);
+}
+
+#[test]
+fn contexts_shorten_packets_between_nodes_of_the_subnet() {
+    let lengths = |sample: &Sample, prefixes: &[&str]| -> Vec<usize> {
+        let contexts = contexts(prefixes);
+        let compression = Compression { addresses: MacAddresses::Extended, contexts: &contexts };
+        let frames = mac_frames(&sample.ethernet(), compression, true, FrameNumbers::default());
+        frames.unwrap().iter().map(Vec::len).collect()
+    };
+    let ping = Sample::new(false, 58, [&ECHO_REQUEST[..], &[7; 56]].concat());
+    // 8 B of each address remain of 16; with another prefix than theirs, all.
+    assert_eq!(lengths(&ping, &["fd00::/64"]), [122 - 16]);
+    assert_eq!(on_channel(&[106]), Span::from_us(4_128));
+    assert_eq!(lengths(&ping, &["fd01::/64"]), [122]);
+    // The identifiers of ::1 and ::2 end as those of the stations do; context 0 is the other one.
+    assert_eq!(lengths(&ping, &["fd01::/64", "fd00::/112"]), [122 - 32 + 1]);
+    // First: 104 - 4 - 25 = 75 B, 72 of them in whole units; the other 28 B: 56.
+    let coap = Sample::udp(false, [40_000, 5_683], 100);
+    assert_eq!(lengths(&coap, &["fd00::/64"]), [124, 56]);
+    assert_eq!(on_channel(&[124, 56]), Span::from_us(7_232));
+    let longest = Sample::udp(false, [40_000, 5_683], 1_232);
+    let expected = [vec![124; 13], vec![21 + 5 + 8 + 2]].concat();
+    assert_eq!(lengths(&longest, &["fd00::/64"]), expected);
+    assert_eq!(on_channel(&expected), Span::from_us(63_040));
 }
 
 #[test]
@@ -173,8 +273,7 @@ impl Bits for str {
 #[test]
 fn only_whole_packets_of_ipv6_are_carried() {
     let whole = Sample::udp(false, [1, 2], 20).ethernet();
-    let frames =
-        |frame: &[u8]| mac_frames(frame, MacAddresses::Extended, true, FrameNumbers::default());
+    let frames = |frame: &[u8]| plain(frame, MacAddresses::Extended, FrameNumbers::default());
     for end in 0..whole.len() {
         assert_eq!(frames(&whole[..end]), None, "{end}");
     }
@@ -191,150 +290,14 @@ fn only_whole_packets_of_ipv6_are_carried() {
     assert_eq!(frames(&Sample::new(false, 59, vec![0; 2_008]).ethernet()), None);
 }
 
-/// Restores the packet in these frames, as a receiver does.
-fn restore(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut packet = Vec::new();
-    let mut tags = Vec::new();
-    for frame in frames {
-        assert!(frame.len() <= 127, "{}", frame.len());
-        let (frame, sum) = frame.split_at(frame.len() - 2);
-        assert_eq!(check_sequence(frame).to_le_bytes(), sum);
-        let control = u16::from_le_bytes([frame[0], frame[1]]);
-        let mut at = 5;
-        let mut station = |mode: u16| {
-            let length = if mode == 2 { 2 } else { 8 };
-            let address: Vec<u8> = frame[at..at + length].iter().rev().copied().collect();
-            at += length;
-            match length {
-                2 => [&[0, 0, 0, 0xff, 0xfe, 0][..], &address].concat(),
-                _ => [&[address[0] ^ 2][..], &address[1..]].concat(),
-            }
-        };
-        let to = station(control >> 10 & 3);
-        let from = station(control >> 14 & 3);
-        let content = &frame[at..];
-        let size = usize::from(u16::from_be_bytes([content[0], content[1]]) & 0x7ff);
-        match content[0] >> 3 {
-            0b11000 => {
-                tags.push((size, [content[2], content[3]]));
-                packet = headers(&content[4..], &from, &to, size);
-            }
-            0b11100 => {
-                tags.push((size, [content[2], content[3]]));
-                assert_eq!(packet.len(), usize::from(content[4]) * 8);
-                packet.extend(&content[5..]);
-            }
-            _ => packet = headers(content, &from, &to, 0),
-        }
-    }
-    tags.dedup();
-    assert!(tags.is_empty() && frames.len() == 1 || tags.len() == 1, "{tags:?}");
-    assert!(tags.iter().all(|(size, _)| *size == packet.len()));
-    packet
-}
-
-/// Restores compressed headers, and appends what follows. `size` is that of a fragmented packet.
-fn headers(content: &[u8], from: &[u8], to: &[u8], size: usize) -> Vec<u8> {
-    let mut rest = content.iter().copied();
-    let mut take = |count: usize| -> Vec<u8> { rest.by_ref().take(count).collect() };
-    let (first, second) = (take(1)[0], take(1)[0]);
-    assert_eq!(first >> 5, 0b011);
-    let (ecn, services, label) = match first >> 3 & 3 {
-        0 => {
-            let b = take(4);
-            (b[0] >> 6, b[0] & 63, u32::from_be_bytes([0, b[1], b[2], b[3]]))
-        }
-        1 => {
-            let b = take(3);
-            (b[0] >> 6, 0, u32::from_be_bytes([0, b[0] & 15, b[1], b[2]]))
-        }
-        2 => {
-            let b = take(1);
-            (b[0] >> 6, b[0] & 63, 0)
-        }
-        _ => (0, 0, 0),
-    };
-    let class = 6 << 28 | u32::from(services << 2 | ecn) << 20 | label;
-    let compressed_next = first & 4 != 0;
-    let next = if compressed_next { 17 } else { take(1)[0] };
-    let hops = [0, 1, 64, 255][usize::from(first & 3)];
-    let hops = if hops == 0 { take(1)[0] } else { hops };
-    let (source, destination) = addresses(second, from, to, &mut take);
-    let udp = compressed_next.then(|| {
-        let dispatch = take(1)[0];
-        assert_eq!(dispatch >> 2, 0b111100);
-        let ports = match dispatch & 3 {
-            0 => take(4),
-            1 => {
-                let b = take(3);
-                vec![b[0], b[1], 0xf0, b[2]]
-            }
-            2 => {
-                let b = take(3);
-                vec![0xf0, b[0], b[1], b[2]]
-            }
-            _ => {
-                let b = take(1)[0];
-                vec![0xf0, 0xb0 | b >> 4, 0xf0, 0xb0 | b & 15]
-            }
-        };
-        (ports, take(2))
-    });
-    let data: Vec<u8> = rest.collect();
-    let own = if compressed_next { 8 } else { 0 };
-    let length = if size == 0 { own + data.len() } else { size - 40 } as u16;
-    let mut packet = class.to_be_bytes().to_vec();
-    packet.extend(length.to_be_bytes());
-    packet.extend([next, hops]);
-    packet.extend(source);
-    packet.extend(destination);
-    if let Some((ports, checksum)) = udp {
-        packet.extend(ports);
-        packet.extend(length.to_be_bytes());
-        packet.extend(checksum);
-    }
-    packet.extend(data);
-    packet
-}
-
-/// Restores the addresses by their modes, with further bytes from `take`.
-fn addresses(
-    modes: u8,
-    from: &[u8],
-    to: &[u8],
-    take: &mut dyn FnMut(usize) -> Vec<u8>,
-) -> (Vec<u8>, Vec<u8>) {
-    let local = |end: Vec<u8>| [&[0xfe, 0x80, 0, 0, 0, 0, 0, 0][..], &end].concat();
-    let mut unicast = |mode: u8, own: &[u8]| match mode {
-        0 => take(16),
-        1 => local(take(8)),
-        2 => local([&[0, 0, 0, 0xff, 0xfe, 0][..], &take(2)].concat()),
-        _ => local(own.to_vec()),
-    };
-    let source = match modes >> 4 & 7 {
-        4 => vec![0; 16],
-        mode => unicast(mode, from),
-    };
-    let destination = match modes & 15 {
-        mode @ 0..=3 => unicast(mode, to),
-        8 => take(16),
-        9 => {
-            let b = take(6);
-            [&[0xff, b[0]][..], &[0; 9], &b[1..]].concat()
-        }
-        10 => {
-            let b = take(4);
-            [&[0xff, b[0]][..], &[0; 11], &b[1..]].concat()
-        }
-        11 => [&[0xff, 2][..], &[0; 13], &take(1)].concat(),
-        other => panic!("mode {other}"),
-    };
-    (source, destination)
-}
-
 /// An address of one of the kinds that compress differently.
 fn address() -> impl Strategy<Value = [u8; 16]> {
-    let prefixes: [&[u8]; 10] = [
+    let prefixes: [&[u8]; 15] = [
+        &[0xfd, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0],
+        &[0xfd, 0, 0, 6, 0, 0, 0, 0],
+        &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0],
+        &[0xff, 0x33, 0, 64, 0xfd, 0, 0, 6, 0, 0, 0, 0],
+        &[0xff, 0x38, 0, 32, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0],
         &[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0],
         &[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0],
         &[0xfe, 0x80, 0, 0, 0, 0, 0, 0],
@@ -353,11 +316,29 @@ fn address() -> impl Strategy<Value = [u8; 16]> {
     })
 }
 
+/// Contexts that these addresses may have, in any order and number.
+fn any_contexts() -> impl Strategy<Value = Contexts> {
+    let prefixes = [
+        "fd00:6::/64",
+        "2001:db8::/32",
+        "fd00:6::/112",
+        "fd00:6::ff:fe00:0/104",
+        "fe80::/64",
+        "::/0",
+        "fd00::/16",
+        "2001:db8::/48",
+    ];
+    let count = 0..=Contexts::MAX;
+    let list = proptest::collection::vec(proptest::sample::select(prefixes.to_vec()), count);
+    list.prop_map(|list| contexts(&list))
+}
+
 proptest! {
     #[test]
     fn a_receiver_restores_each_packet(
         macs in any::<[[u8; 6]; 2]>(),
-        own_identifiers in any::<bool>(),
+        own in prop_oneof![Just(None), proptest::sample::select(vec!["fe80::", "fd00:6::", "2001:db8::"]).prop_map(Some)],
+        known in any_contexts(),
         (source, destination) in (address(), address()),
         class in prop_oneof![Just(0), 0..0x1000_0000u32, (0..256u32).prop_map(|class| class << 20), 0..0x10_0000u32],
         hops in prop_oneof![Just(1), Just(64), Just(255), any::<u8>()],
@@ -369,9 +350,10 @@ proptest! {
         numbers in any::<(u8, u16)>(),
     ) {
         let mut sample = Sample { to: macs[0], from: macs[1], source, destination, class, hops, next, payload };
-        if own_identifiers {
+        if let Some(prefix) = own {
             let [a, b, c, d, e, f] = sample.from;
-            sample.source = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+            sample.source = ipv6(prefix);
+            sample.source[8..].copy_from_slice(&[a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
         }
         if next == 17 && is_whole && sample.payload.len() >= 8 {
             let length = sample.payload.len() as u16;
@@ -380,7 +362,12 @@ proptest! {
         }
         let addresses = if short { MacAddresses::Short } else { MacAddresses::Extended };
         let numbers = FrameNumbers { sequence: numbers.0, tag: numbers.1 };
-        let frames = mac_frames(&sample.ethernet(), addresses, true, numbers).unwrap();
-        prop_assert_eq!(restore(&frames), sample.packet());
+        let compression = Compression { addresses, contexts: &known };
+        let frames = mac_frames(&sample.ethernet(), compression, true, numbers).unwrap();
+        prop_assert_eq!(restore(&frames, &known), sample.packet());
+        // Contexts never make a packet longer.
+        let without = plain(&sample.ethernet(), addresses, numbers).unwrap();
+        let bytes = |frames: &[Vec<u8>]| frames.iter().map(Vec::len).sum::<usize>();
+        prop_assert!(bytes(&frames) <= bytes(&without));
     }
 }

@@ -16,6 +16,8 @@ pub struct DhcpSpec {
     /// Address that the kernel makes of router advertisements: the client only waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advertised: Option<Ipv6Addr>,
+    /// How long it asks for an address, and then waits for a router advertisement: a number of seconds.
+    pub patience_s: u32,
 }
 
 impl Spec for DhcpSpec {

@@ -140,7 +140,8 @@ fn numbers(view: &View<'_>) -> Table {
         .numbers("memory max", "")
         .numbers("energy", "")
         .numbers("energy per message", "")
-        .numbers("battery", "days");
+        .numbers("battery", "days")
+        .numbers("off a node", "s");
     for (place, cell) in view.cells.iter().enumerate() {
         for group in view.sweep.groups() {
             let median = |key| cell.spread(|run| run.group(group, key)).map(|spread| spread.median);
@@ -148,6 +149,7 @@ fn numbers(view: &View<'_>) -> Table {
                 Place::number(value.map_or_else(|| format::NONE.to_owned(), show))
             };
             let (nodes, cpu) = (median(Group::nodes), median(Group::cpu_ms));
+            let off = median(Group::off_s);
             let each = cpu.zip(nodes).filter(|(_, n)| *n > 0.0).map(|(cpu, n)| cpu / n);
             table.row_of(
                 place,
@@ -162,6 +164,7 @@ fn numbers(view: &View<'_>) -> Table {
                     text(median(Group::energy_j), format::joules),
                     text(median(Group::energy_j_per_message), format::joules),
                     text(median(Group::battery_days), format::number),
+                    text(off.zip(nodes).map(|(off, n)| off / n.max(1.0)), format::number),
                 ],
             );
         }

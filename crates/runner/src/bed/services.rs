@@ -25,6 +25,11 @@ for gateway in $router; do
   busybox ip route replace default via $gateway ${METRIC:+metric $METRIC}; break
 done
 ";
+/// How long clients ask for their addresses, in s: servers run before them.
+const PATIENCE: u32 = 20;
+/// Time from the start of a bridge with STP until its ports forward frames, in s: listening and learning
+/// for a forward delay of 15 s each (IEEE 802.1D-2004, table 17-1).
+const SPANNING_TREE: u32 = 30;
 /// The script's variable with the metric of the default route; without it, the route replaces others.
 const METRIC: &str = "METRIC";
 
@@ -62,7 +67,7 @@ pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<J
                 Job::new(node, planned, Role::Client, argv, dir, Files::named(dir, &name))
             };
             if link.by_dhcp && link.ipv4().is_some() {
-                let mut job = client("", ipv4_client(link, dir)?);
+                let mut job = client("", ipv4_client(link, patience(plan, link), dir)?);
                 // Clients of several networks run at the same time: the planned route must win.
                 if !leads_out(plan, planned, link) {
                     job.env.push((METRIC.to_owned(), number.max(1).to_string()));
@@ -71,7 +76,8 @@ pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<J
             }
             if link.address_of(true).is_some() {
                 let mut job = client("v6", Vec::new());
-                job.argv = ipv6_client(link, workload, &job.files.spec)?;
+                let patience_s = patience(plan, link);
+                job.argv = ipv6_client(link, patience_s, workload, &job.files.spec)?;
                 jobs.push(job);
             }
         }
@@ -86,8 +92,17 @@ fn leads_out(plan: &Plan, node: &PlannedNode, link: &PlannedLink) -> bool {
     gateway.zip(subnet).is_none_or(|(gateway, subnet)| subnet.contains(*gateway))
 }
 
+/// How long the client of a link asks for its address, in s.
+fn patience(plan: &Plan, link: &PlannedLink) -> u32 {
+    let network = plan.network(&link.network);
+    match network.is_some_and(|network| plan.has_spanning_tree(network)) {
+        true => PATIENCE + SPANNING_TREE,
+        false => PATIENCE,
+    }
+}
+
 /// The command line of the DHCP client of IPv4.
-fn ipv4_client(link: &PlannedLink, dir: &Path) -> Result<Vec<String>, Error> {
+fn ipv4_client(link: &PlannedLink, patience_s: u32, dir: &Path) -> Result<Vec<String>, Error> {
     let script = dir.join("dhcp.sh");
     if !script.exists() {
         fs::write(&script, SCRIPT).map_err(Error::write(&script))?;
@@ -95,16 +110,23 @@ fn ipv4_client(link: &PlannedLink, dir: &Path) -> Result<Vec<String>, Error> {
         fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
     }
     // One lease without expiry: the client's work is done once it has it.
-    // In the foreground, until it has a lease or has asked 20 times, a second apart.
-    let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
+    // In the foreground, until it has a lease or has asked so often, a second apart.
+    let times = patience_s.to_string();
+    let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", &times, "-T", "1", "-i"];
     let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
     Ok(argv.into_iter().map(str::to_owned).chain(rest).collect())
 }
 
 /// The command line of the DHCP client of IPv6, which busybox does not have in all distributions.
-fn ipv6_client(link: &PlannedLink, workload: &Path, spec: &Path) -> Result<Vec<String>, Error> {
+fn ipv6_client(
+    link: &PlannedLink,
+    patience_s: u32,
+    workload: &Path,
+    spec: &Path,
+) -> Result<Vec<String>, Error> {
     let advertised = link.slaac_address();
-    let client = DhcpSpec { interface: link.interface.clone(), mac: link.mac.0, advertised };
+    let (interface, mac) = (link.interface.clone(), link.mac.0);
+    let client = DhcpSpec { interface, mac, advertised, patience_s };
     let text = serde_json::to_vec(&client).unwrap_or_default();
     fs::write(spec, text).map_err(Error::write(spec))?;
     let argv = [workload, Path::new(DhcpSpec::PROGRAM), spec];

@@ -21,10 +21,30 @@ const MOST_LINE: usize = 1 << 16;
 /// Connects this terminal to a node's console, or enters a line and waits for an answer.
 pub fn console(arguments: &Console) -> Result<Status, String> {
     let node = find(&arguments.lab)?.node(&arguments.node)?;
+    // It would print nothing until it goes on.
+    if arguments.wait.is_some() && node.is_paused() {
+        return Err(paused(&node.name));
+    }
     let stream = connect(node.pid, &node.name)?;
     match arguments.send.is_some() || arguments.wait.is_some() {
         true => converse(stream, arguments),
         false => attach(stream, &node.name),
+    }
+}
+
+fn paused(node: &str) -> String {
+    format!(
+        "the machine of {node} is paused and prints nothing\n  let it go on with `thingbed resume {node}`"
+    )
+}
+
+/// Why the text did not come in time.
+fn too_late(text: &str, arguments: &Console) -> String {
+    // A user or a fault may have paused it meanwhile.
+    let node = find(&arguments.lab).and_then(|lab| lab.node(&arguments.node));
+    match node.is_ok_and(|node| node.is_paused()) {
+        true => paused(&arguments.node),
+        false => format!("the machine did not print {text:?} within {}", arguments.within),
     }
 }
 
@@ -78,8 +98,7 @@ fn converse(mut stream: UnixStream, arguments: &Console) -> Result<Status, Strin
         }
         if Instant::now() >= end {
             print(printed.rest())?;
-            let within = arguments.within;
-            return Err(format!("the machine did not print {text:?} within {within}"));
+            return Err(too_late(text, arguments));
         }
     }
 }

@@ -18,12 +18,9 @@ use units::{Instant, Span};
 const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 const SERVER_PORT: u16 = 547;
 const CLIENT_PORT: u16 = 546;
-/// Number of messages, one per `INTERVAL`, as of the IPv4 client. Without the random delay and the longer
-/// and longer intervals of RFC 8415: the server is up, and the network is not the internet.
-const ATTEMPTS: u32 = 20;
+/// Time from message to message, as of the IPv4 client. Without the random delay and the longer and longer
+/// intervals of RFC 8415: the server is up, and the network is not the internet.
 const INTERVAL: Span = Span::from_ns(1_000_000_000);
-/// Longest wait for a router advertisement. The kernel solicits one each second.
-const ADVERTISEMENT: Span = Span::from_ns(20_000_000_000);
 const POLL: Span = Span::from_ns(10_000_000);
 /// All routes of this network namespace: the kernel's documentation of IPv6 has no description;
 /// `ipv6_route_seq_show` in net/ipv6/route.c has the format.
@@ -35,27 +32,30 @@ const ROUTES: &str = "/proc/thread-self/net/ipv6_route";
 /// When no server gives one, or no router advertises its prefix.
 pub fn run(spec: &DhcpSpec) -> Result<(), Error> {
     if let Some(address) = spec.advertised {
-        return wait_for(&spec.interface, address);
+        return wait_for(spec, address);
     }
     let operation = format!("get an IPv6 address for {} by DHCP", spec.interface);
     let index = nix::net::if_::if_nametoindex(spec.interface.as_str())
         .map_err(|errno| Error::Io { operation: operation.clone(), source: errno.into() })?;
     let socket = open(&spec.interface).map_err(Error::io(&operation))?;
-    let address = lease(&socket, index, &Client::new(spec.mac))
+    let address = lease(&socket, index, &Client::new(spec.mac), spec.patience_s)
         .map_err(|why| Error::protocol(&operation, why))?;
     set(&socket, index, address).map_err(Error::io(&format!("set the address {address}")))?;
     crate::log!("{} has the address {address}", spec.interface);
-    wait_for(&spec.interface, address)
+    wait_for(spec, address)
 }
 
-/// Waits until programs can use the address, and the kernel has the routes.
-fn wait_for(interface: &str, address: Ipv6Addr) -> Result<(), Error> {
-    let until = clock::now() + ADVERTISEMENT;
+/// Waits until programs can use the address, and the kernel has the routes. It solicits router
+/// advertisements each second.
+fn wait_for(spec: &DhcpSpec, address: Ipv6Addr) -> Result<(), Error> {
+    let interface = spec.interface.as_str();
+    let patience = Span::from_s(spec.patience_s.into());
+    let until = clock::now() + patience;
     // The kernel makes a new address usable a moment later, even if it does not check for duplicates.
     while UdpSocket::bind((address, 0)).is_err() || !has_prefix(interface, address) {
         if clock::now() > until {
             let why = format!(
-                "no router advertisement with its prefix came within {ADVERTISEMENT}; the logs of the \
+                "no router advertisement with its prefix came within {patience}; the logs of the \
                  network's routers (NODE.advertisements.err) and services may have the reason, and a \
                  router with a `root` needs a program that sends them"
             );
@@ -75,13 +75,18 @@ fn open(interface: &str) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Asks for an address until a server gives one.
-fn lease(socket: &UdpSocket, index: u32, client: &Client) -> Result<Ipv6Addr, String> {
+/// Asks for an address until a server gives one, at most `attempts` times.
+fn lease(
+    socket: &UdpSocket,
+    index: u32,
+    client: &Client,
+    attempts: u32,
+) -> Result<Ipv6Addr, String> {
     let begin = clock::now();
     let mut offer: Option<Offer> = None;
     let mut reason =
         "no server answers; the log of the network's services may have the reason".to_owned();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts {
         let message = client.message(offer.as_ref(), clock::now() - begin);
         let to = SocketAddrV6::new(SERVERS, SERVER_PORT, 0, index);
         if let Err(error) = socket.send_to(&message, to) {

@@ -252,8 +252,8 @@ pub struct NodeShown {
     /// Whether it forwards packets between its networks.
     #[serde(default)]
     pub forwards: bool,
-    /// Its own program and its state: `running`, `paused`, `ended with status 1`. `None` without a
-    /// program.
+    /// Its own program and its state: `running`, `waiting` for others before its start, `paused`, `ended
+    /// with status 1`. `None` without a program.
     pub program: Option<(String, String)>,
     /// Whether it is a machine with its own network stack, for which other programs of the node cannot
     /// send.
@@ -269,4 +269,14 @@ pub struct NodeShown {
     pub sent: [u64; 2],
     /// Frames and bytes that the medium delivered to it.
     pub received: [u64; 2],
+}
+
+/// State of a paused program.
+const PAUSED: &str = "paused";
+
+impl NodeShown {
+    /// Whether its own program is paused.
+    pub fn is_paused(&self) -> bool {
+        self.program.as_ref().is_some_and(|(_, state)| state == PAUSED)
+    }
 }

@@ -1,7 +1,7 @@
 //! The node API: shows nodes and injects faults at the request of control clients.
 
 use super::inventory::Inventory;
-use super::{LabShown, NodeShown, Reply, Request};
+use super::{LabShown, NodeShown, PAUSED, Reply, Request};
 use crate::bed::Bed;
 use crate::bed::faults::Faults;
 use crate::bed::host_cpu;
@@ -251,12 +251,32 @@ fn change_all(
     Ok(())
 }
 
+/// State of a program.
 fn state(job: &Job) -> String {
     match job.state {
         State::Ended { exit: Exit::Signal(_), starved: Some(why), .. } => format!("killed: {why}"),
         State::Ended { exit: Exit::Status(status), .. } => format!("ended with status {status}"),
         State::Ended { exit: Exit::Signal(signal), .. } => format!("killed by signal {signal}"),
-        _ if job.is_paused => "paused".to_owned(),
+        _ if job.is_paused => PAUSED.to_owned(),
+        // For the nodes of `after`, or for the services of the networks.
+        _ if !job.is_started && job.asked_to_end => "stopped before its start".to_owned(),
+        _ if !job.is_started => "waiting".to_owned(),
         _ => "running".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::fake::job;
+
+    /// What failed: a program that waited for those of `after` was shown as running.
+    #[test]
+    fn a_program_that_was_not_started_waits() {
+        let waiting = Job { is_started: false, state: State::Starting, ..job(0, Role::Node) };
+        assert_eq!(state(&waiting), "waiting");
+        assert_eq!(state(&Job { is_started: true, ..waiting }), "running");
+        let stopped = Job { is_started: false, asked_to_end: true, ..job(0, Role::Node) };
+        assert_eq!(state(&stopped), "stopped before its start");
     }
 }

@@ -158,18 +158,31 @@ impl Bed<'_> {
     ) -> Result<(), String> {
         let remote = self.engine.remote();
         let ends = ends.into_iter().flatten().zip(&topology.places);
-        for (end, Place { segment, endpoint }) in ends {
-            let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
-            let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
-            let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
-            // The engine numbers endpoints in the order of these calls, as the two lists below do.
-            if let Err(error) = remote.attach(segment, link, end, met) {
+        // Place in the engine of the last link, which is the trunk of the interfaces of VLANs behind it.
+        let mut last = None;
+        for (port, (end, &Place { segment, endpoint })) in ends.enumerate() {
+            let node = first + topology.owners[segment][endpoint];
+            let link: Endpoint = topology.segments[segment].endpoints[endpoint].clone();
+            let name = &topology.names[segment][endpoint];
+            let vlan = link.vlan_ports.iter().find(|own| own.port == port).map(|own| own.vlan);
+            let attached = match (vlan, last) {
+                (Some(vlan), Some(trunk)) => remote.attach_vlan(trunk, vlan, end).map(|()| trunk),
+                _ => {
+                    let met =
+                        move |accounting: &mut Accounting, place| accounting.attach(place, node);
+                    remote.attach(segment, link, end, met)
+                }
+            };
+            let place = attached.map_err(|error| {
                 self.is_broken = true;
-                let name = &topology.names[segment][*endpoint];
-                return Err(format!("forwarding could not start for {name}: {error}"));
+                format!("forwarding could not start for {name}: {error}")
+            })?;
+            last = Some(place);
+            // The engine numbers endpoints in the order of these calls, as the two lists do.
+            if vlan.is_none() {
+                inventory.owners[segment].push(node);
+                inventory.names[segment].push(name.clone());
             }
-            inventory.owners[segment].push(node);
-            inventory.names[segment].push(topology.names[segment][*endpoint].clone());
         }
         Ok(())
     }
