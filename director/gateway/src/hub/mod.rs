@@ -7,8 +7,9 @@ mod retained;
 mod unwritten;
 
 use crate::clients::{Action, Clients};
+use crate::folder::Unsaved;
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
-use crate::message::{Down, Message, Numbered, Subscribed, Up};
+use crate::message::{Down, KEEPS, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
 use director::topic;
@@ -52,6 +53,8 @@ pub struct Hub {
     retained_size: usize,
     /// What is to be stored, if retained messages are.
     unwritten: Option<Topics>,
+    /// Number of changes of retained messages that are to be stored, so far.
+    revision: u64,
     /// Messages whose acknowledgements wait until then.
     unacknowledged: Vec<Origin>,
 }
@@ -70,10 +73,16 @@ impl Hub {
             retained: BTreeMap::new(),
             retained_size: 0,
             unwritten: None,
+            revision: 0,
             unacknowledged: Vec::new(),
         };
         let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
         (hub, effects)
+    }
+
+    /// Number of changes so far that are to be stored before the messages that cause them are acknowledged.
+    pub fn revision(&self) -> u64 {
+        self.revision + self.clients.revision()
     }
 
     /// A frame of a device; returns the answer too, if it is a request.
@@ -88,11 +97,15 @@ impl Hub {
             known.sent = 0;
         }
         if known.device.begin(start) {
-            // It has started: its clients are gone.
+            // It has started: the connections of its clients are gone.
             let wills = std::mem::take(&mut known.wills);
-            known.filters.clear();
-            // What is on its way leaves the lane when it ends.
-            known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
+            if start & KEEPS == 0 {
+                // So are their sessions.
+                known.filters.clear();
+                // What is on its way leaves the lane when it ends.
+                known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
+            }
+            known.filters.values_mut().for_each(|own| own.is_former = true);
             let now_s = self.clients.now_s();
             let wills = wills.into_values().map(|will| will.message.arrived(now_s));
             effects.extend(wills.flat_map(|will| self.publish(will)));
@@ -123,6 +136,7 @@ impl Hub {
                 let code = if is_granted { qos } else { reason::UNSPECIFIED };
                 answer = Some(Subscribed { code, more, retained }.encode());
             }
+            Up::Subscribed => known.filters.retain(|_, own| !own.is_former),
             Up::Unsubscribe(filter) => drop(known.filters.remove(&filter)),
             Up::Will { client, will, period_s } => {
                 known.period_s = period_s;
@@ -297,9 +311,10 @@ impl Side for Hub {
                 Action::Send(to, packet) => effects.push(Effect::Send(to, packet)),
                 Action::Close(connection) => effects.push(Effect::Close(connection)),
                 Action::Publish(origin, message) => {
-                    let is_stored = message.retain && self.unwritten.is_some();
+                    let before = self.revision();
                     effects.extend(self.publish(message));
-                    if is_stored {
+                    if self.revision() != before {
+                        origin.iter().for_each(|origin| self.clients.accept(origin));
                         self.unacknowledged.extend(origin);
                         continue;
                     }
@@ -364,6 +379,32 @@ impl Side for Hub {
         }
         effects.extend(self.next(&name));
         effects
+    }
+
+    fn clients_ref(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn unsaved(&self) -> Unsaved {
+        Unsaved { retained: self.unwritten(), sessions: self.clients.unsaved() }
+    }
+
+    fn all_retained(&self) -> BTreeMap<String, Message> {
+        let now_s = self.clients.now_s();
+        let leaving = |(topic, own): (&String, &Message)| (topic.clone(), own.leaving(now_s));
+        self.retained.iter().map(leaving).collect()
+    }
+
+    fn written(&mut self) -> Vec<Effect> {
+        if let Some(unwritten) = &mut self.unwritten {
+            *unwritten = Topics::default();
+        }
+        self.clients.saved();
+        let mut actions = Vec::new();
+        for origin in std::mem::take(&mut self.unacknowledged) {
+            actions.extend(self.clients.published(&origin));
+        }
+        self.act(actions)
     }
 
     fn tick(&mut self) -> Vec<Effect> {
