@@ -161,7 +161,9 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
     };
     match outcome {
         Ok(Outcome::Acknowledged(answer)) => Ended::Delivered(answer.unwrap_or_default()),
-        Ok(Outcome::Failed(Failure::TooLong)) | Err(SessionError::TooLong(_)) => Ended::TooLong,
+        Ok(Outcome::Failed(Failure::TooLong { .. })) | Err(SessionError::TooLong(_)) => {
+            Ended::TooLong
+        }
         Err(SessionError::Full(_)) => Ended::Full,
         Ok(Outcome::Failed(_) | Outcome::Unknown) | Err(_) => Ended::Lost,
     }
