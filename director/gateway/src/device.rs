@@ -1,11 +1,12 @@
 //! The gateway of a device: clients publish to the hub, which has subscriptions and retained
 //! messages. No I/O and no clock.
 
+mod former;
+
 use crate::budget::OVERHEAD;
 use crate::clients::{Action, Clients};
-use crate::folder::Unsaved;
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
-use crate::kept::Kept;
+use crate::kept::Unsaved;
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
@@ -83,38 +84,6 @@ impl Device {
         };
         let effects = device.push(Lane::Alive, Job::Frame(Up::Hello));
         (device, effects)
-    }
-
-    /// Sessions of a former start: the hub learns what they subscribe to. The device's `start` must have the
-    /// bit [`KEEPS`](crate::KEEPS), so that what waits at the hub stays.
-    pub fn restore(&mut self, kept: Kept) -> Vec<Effect> {
-        self.clients.restore(kept);
-        let filters = self.clients.filters();
-        self.former = Some(filters.len());
-        let mut effects = Vec::new();
-        for (filter, qos) in filters {
-            effects.extend(self.resubscribe(filter, qos));
-        }
-        effects.extend(self.end_of_former());
-        effects
-    }
-
-    /// Subscribes once more; the clients have had the retained messages.
-    fn resubscribe(&mut self, filter: String, qos: u8) -> Vec<Effect> {
-        let (retained, after) = (false, None);
-        let job = Subscribe { filter: filter.clone(), qos, retained, after };
-        self.push(Lane::Filter(filter), Job::Subscribe(job, None))
-    }
-
-    /// Tells the hub that it has all filters.
-    fn end_of_former(&mut self) -> Vec<Effect> {
-        match self.former {
-            Some(0) => {
-                self.former = None;
-                self.push(Lane::Alive, Job::Frame(Up::Subscribed))
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// A frame of the hub.

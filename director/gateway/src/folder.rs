@@ -1,28 +1,12 @@
 //! What a gateway keeps in a folder: retained messages of the hub, and sessions of clients.
 
 use crate::gateway::Side;
-use crate::kept::{Change, Kept, Sessions};
+use crate::kept::{Change, Kept, Sessions, Unsaved};
 use crate::message::Message;
 use crate::storage::{Storage, Unwritten};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-
-/// What is not on the disk yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsaved {
-    /// Retained messages.
-    pub retained: Unwritten,
-    /// Sessions.
-    pub sessions: Vec<Change>,
-}
-
-impl Unsaved {
-    /// Whether all is on the disk.
-    pub fn is_none(&self) -> bool {
-        self.retained == Unwritten::Changes(Vec::new()) && self.sessions.is_empty()
-    }
-}
 
 /// What is written, with all that is kept if a log is to be written anew.
 pub struct Work {

@@ -1,7 +1,7 @@
 //! What gateways of devices and of the hub have in common.
 
 use crate::clients::{Action, Clients};
-use crate::folder::Unsaved;
+use crate::kept::Unsaved;
 use crate::message::Message;
 use crate::packet::Packet;
 use std::collections::{BTreeMap, HashSet, VecDeque};

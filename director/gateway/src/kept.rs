@@ -3,6 +3,7 @@
 use crate::message::{Message, Reader, write_bytes, write_message};
 use crate::packet::Options;
 use crate::records::{Records, unix_s};
+use crate::storage::Unwritten;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
@@ -96,6 +97,22 @@ pub struct Kept {
     pub clients: BTreeMap<String, Saved>,
     /// Messages by their numbers, with the time that is left of each. Those that have expired are not there.
     pub messages: HashMap<u64, Message>,
+}
+
+/// What is not on the disk yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsaved {
+    /// Retained messages.
+    pub retained: Unwritten,
+    /// Sessions.
+    pub sessions: Vec<Change>,
+}
+
+impl Unsaved {
+    /// Whether all is on the disk.
+    pub fn is_none(&self) -> bool {
+        self.retained == Unwritten::Changes(Vec::new()) && self.sessions.is_empty()
+    }
 }
 
 /// The log of sessions in a folder, which one gateway has at a time.

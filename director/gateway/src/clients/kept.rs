@@ -42,8 +42,11 @@ impl Clients {
         self.unsaved.is_on = true;
         let now_s = self.now_s;
         let mut messages = HashMap::new();
+        // Also of messages that a client has and has not released: their content is not there.
+        let entries = kept.clients.values().filter_map(|own| own.entries.last_key_value());
+        let numbers = kept.messages.keys().chain(entries.map(|(number, _)| number));
+        self.deliveries = numbers.copied().max().unwrap_or_default();
         for (number, message) in kept.messages {
-            self.deliveries = self.deliveries.max(number);
             let held = self.hold(&message).map(|shared| shared.held);
             let message = message.arrived(now_s);
             messages.extend(held.map(|held| (number, (message, Shared { number, held }))));

@@ -1,14 +1,15 @@
 //! The gateway of the hub: the broker of all clients. It has subscriptions of devices, retained
 //! messages, and wills of devices that fall silent. No I/O and no clock.
 
+mod alone;
 mod known;
 mod memory;
 mod retained;
 mod unwritten;
 
 use crate::clients::{Action, Clients};
-use crate::folder::Unsaved;
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
+use crate::kept::Unsaved;
 use crate::message::{Down, KEEPS, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
@@ -21,8 +22,6 @@ use unwritten::Topics;
 
 /// A message to several devices waits this time for the slowest; then those get it one by one.
 const TOGETHER: Duration = Duration::from_secs(10);
-/// Maximum number of messages that wait for a device.
-const MAX_LANE: usize = 10_000;
 
 /// A message and the devices that want it.
 type Addressed = (Waiting, BTreeSet<u32>);
@@ -223,79 +222,6 @@ impl Hub {
             }
         }
         effects
-    }
-
-    /// Messages to a device that does not have earlier ones yet.
-    fn alone(&mut self, member: u32, messages: &[Waiting]) -> Vec<Effect> {
-        let known = &mut self.devices[member as usize];
-        for message in messages {
-            if known.lane.len() < MAX_LANE {
-                known.lane.push_back(message.clone());
-            } else {
-                known.dropped += 1;
-            }
-        }
-        self.next_alone(member)
-    }
-
-    fn next_alone(&mut self, member: u32) -> Vec<Effect> {
-        let known = &mut self.devices[member as usize];
-        let mut effects = Vec::new();
-        if known.dropped > 0 {
-            let dropped = std::mem::take(&mut known.dropped);
-            let why =
-                format!("{dropped} messages to device {member} were dropped: {MAX_LANE} wait");
-            effects.push(Effect::Log(why));
-        }
-        if known.sent > 0 || known.is_current() {
-            return effects;
-        }
-        let frame = match known.is_greeted {
-            false => {
-                known.sent = 1;
-                Down::Hello
-            }
-            true => {
-                let mut all = known.lane.clone();
-                let messages = batch(&mut all, |own| own.numbered.1.size());
-                known.sent = messages.len();
-                let now_s = self.clients.now_s();
-                Down::Deliver(leaving(&messages, now_s))
-            }
-        };
-        effects.push(Effect::Transport {
-            lane: Lane::Member(member),
-            frame: frame.encode(self.start),
-            members: vec![member],
-            is_request: false,
-            lifetime: LIFETIME,
-        });
-        effects
-    }
-
-    /// What was sent to one device has ended.
-    fn ended_alone(&mut self, member: u32, how: &Ended) -> Vec<Effect> {
-        let known = &mut self.devices[member as usize];
-        // The device was back earlier.
-        if *how == Ended::Waited && !known.is_paused {
-            return Vec::new();
-        }
-        known.is_paused = false;
-        let sent = std::mem::take(&mut known.sent);
-        match how {
-            Ended::Delivered(_) if !known.is_greeted => known.is_greeted = true,
-            Ended::Delivered(_) | Ended::TooLong => {
-                known.lane.drain(..sent.min(known.lane.len()));
-            }
-            // The same messages follow again; their numbers make that harmless. Not at once: a message
-            // to a vacant place ends as soon as it is sent.
-            Ended::Lost | Ended::Lacking(_) | Ended::Full => {
-                (known.sent, known.is_paused) = (sent, true);
-                return vec![Effect::Later(Lane::Member(member))];
-            }
-            Ended::Waited => {}
-        }
-        self.next_alone(member)
     }
 }
 

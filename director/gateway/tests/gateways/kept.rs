@@ -250,7 +250,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// What failed before: a gateway that was killed lost all sessions and what waited for their clients.
     #[test]
