@@ -170,10 +170,14 @@ impl Clients {
         }
         self.report_at = self.now_s + REPORT_EVERY_S;
         let (sessions, used) = (self.sessions.len(), self.states.used() >> 20);
+        let fix = match self.unsaved.is_on {
+            true => "stop the gateway, remove sessions.log in its --storage, and start it",
+            false => "restart the gateway",
+        };
         Some(format!(
             "{refused} clients and {filters} filters were refused: {sessions} of {MAX_SESSIONS} sessions exist, \
              also of clients that are away, and their names, filters and wills have {used} of 64 MiB. A client that does not come back should connect with clean session 1, or in MQTT 5 with a \
-             session expiry interval; restart the gateway to end the sessions of those that are gone"
+             session expiry interval; {fix} to end the sessions of those that are gone"
         ))
     }
 
