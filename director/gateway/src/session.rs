@@ -1,5 +1,6 @@
 //! The session of one client (MQTT 5, section 4.1).
 
+mod kept;
 mod shadow;
 
 use crate::budget::{Held, OVERHEAD, Outflow, Room};

@@ -42,7 +42,7 @@ impl Index {
     /// The highest QoS of sessions with this filter; `None` if there are none.
     pub fn highest(&self, filter: &str) -> Option<u8> {
         self.step();
-        self.filters.get(filter).and_then(|counts| highest(counts))
+        self.filters.get(filter).and_then(highest)
     }
 
     /// All filters with their highest QoS.

@@ -5,35 +5,7 @@ use crate::budget::OVERHEAD;
 use crate::kept::{Change, Kept};
 use crate::message::Message;
 use crate::session::{Session, Shared};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// What the disk does not have.
-#[derive(Default)]
-pub(super) struct Unsaved {
-    /// Whether sessions are written at all.
-    pub is_on: bool,
-    /// Clients whose sessions may have changed.
-    changed: BTreeSet<String>,
-    /// Clients with sessions on the disk that have ended.
-    gone: BTreeSet<String>,
-    /// Number of changes that must be written before messages are acknowledged.
-    pub revision: u64,
-}
-
-impl Unsaved {
-    /// The session of a client may have changed.
-    pub fn touch(&mut self, name: &str) {
-        if self.is_on && !self.changed.contains(name) {
-            self.changed.insert(name.to_owned());
-        }
-    }
-
-    /// A session that the disk has is over.
-    pub fn end(&mut self, name: &str) {
-        self.touch(name);
-        self.gone.insert(name.to_owned());
-    }
-}
+use std::collections::{BTreeMap, HashMap};
 
 impl Clients {
     /// Sessions of a former start; from now on, changes are to be written. Those whose time is over, and

@@ -4,6 +4,7 @@
 mod index;
 mod kept;
 mod traffic;
+mod unsaved;
 
 use crate::budget::{OVERHEAD, Outflow};
 use crate::message::Message;
@@ -13,8 +14,8 @@ use crate::reason;
 use crate::server::{MAX_ALIASES, MAX_OPEN};
 use crate::session::{Origin, Session};
 use index::Index;
-use kept::Unsaved;
 use std::collections::HashMap;
+use unsaved::Unsaved;
 
 /// Maximum number of sessions, also of clients that are not connected.
 const MAX_SESSIONS: usize = 10_000;

@@ -102,7 +102,7 @@ impl Bench {
             return self.restart();
         }
         self.anew += 1;
-        let anew = self.anew % 7 == 0;
+        let anew = self.anew.is_multiple_of(7);
         let mut effects = effects;
         if let Some(sessions) = &mut self.sessions {
             effects.extend(store(&mut self.hub, sessions, anew));
@@ -221,9 +221,9 @@ impl Bench {
     /// Lets both programs finish.
     fn finish(&mut self) {
         self.kill = None;
-        for at in 0..2 {
+        for (at, name) in NAMES.iter().enumerate() {
             if self.programs[at].connection.is_none() {
-                assert_eq!(self.connect(at), Some(true), "{}", NAMES[at]);
+                assert_eq!(self.connect(at), Some(true), "{name}");
             }
         }
         while self.step(0) || self.step(1) {}
