@@ -174,3 +174,31 @@ def test_an_iterator_ends_with_an_error_if_its_object_is_over() -> None:
                 pass
 
     in_session(act)
+
+
+def test_outcomes_of_messages_of_a_former_start(tmp_path: Path) -> None:
+    # What failed before: a program learned nothing of what its former start had stored.
+    async def run() -> None:
+        hub, own = addresses()
+        storage = str(tmp_path / "storage")
+        async with director.Listener(KEY, own, hub, storage=storage) as meter:
+            assert meter.restored() == []
+            publishing = asyncio.create_task(meter.publish(b"17", topic="energy", stored=True))
+            log = tmp_path / "storage" / "outgoing.log"
+            while not log.exists() or b"17" not in log.read_bytes():
+                await asyncio.sleep(0.01)
+        with pytest.raises(director.DirectorError):
+            await publishing
+        async with director.Listener(KEY, own, hub, storage=storage) as meter:
+            (earlier,) = meter.restored()
+            assert (earlier.message, earlier.topic) == (b"17", "energy")
+            assert await earlier.outcome(0.01) is None
+            async with director.Session(KEY, hub, [own]) as session:
+                incoming = await session.receive(PATIENT)
+                assert incoming.message == b"17"
+                assert await earlier.outcome(PATIENT) is director.Outcome.ACKNOWLEDGED
+                assert await earlier.outcome() is director.Outcome.ACKNOWLEDGED
+        async with director.Listener(KEY, own, hub, storage=storage) as meter:
+            assert meter.restored() == []
+
+    asyncio.run(asyncio.wait_for(run(), PATIENT))

@@ -18,7 +18,7 @@ pub fn run(spec: &GatewaySpec) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(error.to_string()))?;
     let place = match spec.hub {
-        Some(hub) => Place::Device { hub: hub.to_string() },
+        Some(hub) => Place::Device { hub: hub.to_string(), storage: None },
         None => {
             Place::Hub { devices: spec.devices.clone(), places: 0, announce: None, storage: None }
         }

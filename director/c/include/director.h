@@ -21,6 +21,7 @@ typedef struct director_collected director_collected;
 typedef struct director_listener director_listener;
 typedef struct director_request director_request;
 typedef struct director_incoming director_incoming;
+typedef struct director_restored director_restored;
 
 /* How a message of a member ends. */
 enum director_outcome {
@@ -184,6 +185,22 @@ int director_ask(director_listener *listener, const uint8_t *message, size_t len
 int director_publish_stored(director_listener *listener, const char *topic, const uint8_t *message,
                             size_t length, uint64_t lifetime_ms, uint32_t priority, char *error,
                             size_t room);
+
+/* The next message of former starts of this member, in the order in which they were sent; 0 if there is no
+ * further one. The library has sent it again if it had no outcome; the outcomes of others may not have
+ * reached the program. Until director_restored_outcome returns it, each further start has the message. */
+director_restored *director_next_restored(director_listener *listener);
+
+/* The message and its topic, terminated by 0, or 0 without one; valid as long as `restored`. */
+const uint8_t *director_restored_message(const director_restored *restored, size_t *length);
+const char *director_restored_topic(const director_restored *restored);
+
+/* Waits for the outcome, at most `patience_ms`. Returns a director_outcome, and the reason of another one
+ * than DIRECTOR_ACKNOWLEDGED in `error`; 0 if there is none yet, it was returned before, or the listener has
+ * ended. Any thread may call it. */
+int director_restored_outcome(const director_restored *restored, uint64_t patience_ms, char *error,
+                              size_t room);
+void director_restored_free(director_restored *restored);
 
 /* Leaves the session, after open messages, in 10 s at most; and joins it again. */
 void director_leave(director_listener *listener);

@@ -9,6 +9,7 @@ mod messages;
 mod objects;
 mod options;
 mod over;
+mod restored;
 mod table;
 mod topics;
 
@@ -249,11 +250,12 @@ pub unsafe extern "C" fn director_listen(
         let security = Security::Key(key.to_vec());
         let preconnection: Preconnection = Options::read(options)?.preconnection(security)?;
         let local = address(local)?;
-        let (thread, listener) =
+        let (thread, mut listener) =
             open(move || preconnection.listen_by(local, move || resolve(&hub)))?;
         let publisher = listener.publisher();
+        let restored = std::sync::Mutex::new(listener.restored().into());
         let listener = Arc::new(Mutex::new(listener));
-        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher }))
+        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher, restored }))
     };
     // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }

@@ -1,8 +1,11 @@
 //! The objects behind the handles of C.
 
 use crate::table::Table;
-use director::io::{Collected, Inbox, Incoming, Listener, Publisher, Request, Session};
+use director::io::{
+    Collected, DurableMessage, Inbox, Incoming, Listener, Publisher, Request, Session,
+};
 use director::session::SessionError;
+use std::collections::VecDeque;
 use std::ffi::CString;
 use std::future::Future;
 use std::sync::{Arc, mpsc};
@@ -106,6 +109,8 @@ pub struct DirectorListener {
     pub thread: Thread,
     pub listener: Arc<Mutex<Listener>>,
     pub publisher: Publisher,
+    /// Messages of former starts that the program has not taken.
+    pub restored: std::sync::Mutex<VecDeque<DurableMessage>>,
 }
 
 /// A received message, and its topic as C reads it.

@@ -88,7 +88,7 @@ pub struct ShortKey(usize);
 pub type SessionId = [u8; 16];
 
 /// A pre-shared key. It only authenticates handshakes: no message is sealed under it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Psk([u8; 32]);
 
 impl fmt::Debug for Psk {

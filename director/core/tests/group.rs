@@ -370,3 +370,100 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
         now += 100_000;
     }
 }
+
+/// A hub and its members.
+fn small_group(settings: FecSettings) -> (FecHub, Vec<FecMember>) {
+    let root = Root::new(b"a key that both ends have", [1; 16]);
+    let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+    let of_members = (0..settings.members).map(|n| keys(Party::Member(n))).collect();
+    let hub = FecHub::new(settings, keys(Party::Hub), of_members);
+    let member = |n| {
+        let own = (keys(Party::Member(n)), keys(Party::Hub));
+        FecMember::new(settings, (n, settings.members), own, &Seed::reproducible(7))
+    };
+    let group = (0..settings.members).map(member).collect();
+    (hub, group)
+}
+
+/// What failed before: each member got three reports of answers for each message that it had only
+/// acknowledged. Without them each message still ends once, also if a request for an acknowledgement comes
+/// after many later messages.
+#[test]
+fn messages_that_are_only_acknowledged_end_once_without_reports_of_answers() {
+    const MEMBERS: u16 = 3;
+    const MESSAGES: u64 = 400;
+    const OPEN: usize = 64;
+    let settings = FecSettings {
+        datagram: 85,
+        below: BELOW,
+        rate_bit_s: 1e6,
+        loss: 0.5,
+        round_trip: Span::from_ms(10),
+        members: MEMBERS,
+        ..FecSettings::default()
+    };
+    let (mut hub, mut group) = small_group(settings);
+    let mut air = Air { rate_bit_s: 1e6, loss: 0.5, free_at: 0, frames: 0, bytes: 0, state: 15 };
+    let mut way: BTreeMap<(u64, u64), (Option<u16>, Vec<u8>)> = BTreeMap::new();
+    let (mut next, mut count) = (0, 0);
+    let mut over: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut had: BTreeMap<(u16, u64), usize> = BTreeMap::new();
+    let mut acknowledged: BTreeMap<(u32, u64), usize> = BTreeMap::new();
+    let mut kinds: BTreeMap<u8, u64> = BTreeMap::new();
+    for step in 0..4_000_000_u64 {
+        let (now, at) = (Instant::from_ns(step * 500_000), step * 500_000);
+        while next < MESSAGES && (next as usize) < over.len() + OPEN {
+            hub.send(next, &[7; 60], ResponseKind::Acknowledgements, &[0, 1, 2], None).unwrap();
+            next += 1;
+        }
+        while let (Some((to, frame)), _) = hub.poll(now) {
+            *kinds.entry(frame[0]).or_default() += 1;
+            for n in 0..MEMBERS {
+                if to.is_none_or(|to| to == u32::from(n)) && air.draw() >= 0.5 {
+                    count += 1;
+                    way.insert((at + 5_000_000, count), (Some(n), frame.clone()));
+                }
+            }
+        }
+        for member in &mut group {
+            while let (Some(frame), _) = member.poll(now) {
+                count += 1;
+                if air.draw() >= 0.5 {
+                    way.insert((at + 5_000_000, count), (None, frame));
+                }
+            }
+        }
+        while let Some(entry) = way.first_entry().filter(|entry| entry.key().0 <= at) {
+            match entry.remove() {
+                (Some(n), frame) => {
+                    let whole = group[usize::from(n)].receive(&frame, now);
+                    whole.into_iter().for_each(|(id, _)| *had.entry((n, id)).or_default() += 1);
+                }
+                (None, frame) => drop(hub.receive(&frame, now)),
+            }
+        }
+        for event in hub.take_events() {
+            match event {
+                HubEvent::Acknowledged { message, member } => {
+                    *acknowledged.entry((member, message)).or_default() += 1;
+                }
+                HubEvent::Over { message, lacking } => {
+                    assert!(lacking.is_empty(), "{message}: {lacking:?}");
+                    *over.entry(message).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        if over.len() as u64 == MESSAGES {
+            break;
+        }
+    }
+    let all = (MESSAGES as usize, usize::from(MEMBERS) * MESSAGES as usize);
+    assert_eq!((over.len(), had.len()), all);
+    assert_eq!(acknowledged.len(), all.1);
+    assert!(
+        over.values().chain(had.values()).chain(acknowledged.values()).all(|times| *times == 1)
+    );
+    // No `Answered`.
+    assert!(!kinds.contains_key(&0x18), "{kinds:?}");
+}

@@ -147,6 +147,9 @@ async fn a_member_with_its_own_key_is_known_at_any_address() {
     assert_eq!(answers(&session).await, all(&[(0, "one")]));
     assert!(matches!(session.admit(2, b"short").await, Err(SessionError::Key(KeyError::Short(_)))));
     session.admit(2, &key(4)).await.unwrap();
+    // What failed before: another key of a member that is not revoked was ignored without an error.
+    session.admit(2, &key(4)).await.unwrap();
+    assert!(matches!(session.admit(2, &key(5)).await, Err(SessionError::NotRevoked(2))));
     let anew = member(own(4), free(V4), hub, "anew");
     assert_eq!(anew.publish(&mut inbox).await, 2);
     assert_eq!(answers(&session).await, all(&[(0, "one"), (2, "anew")]));

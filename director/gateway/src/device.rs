@@ -1,13 +1,17 @@
 //! The gateway of a device: clients publish to the hub, which has subscriptions and retained
 //! messages. No I/O and no clock.
 
+mod former;
+
 use crate::budget::OVERHEAD;
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
+use crate::kept::Unsaved;
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
-use std::collections::{HashMap, VecDeque};
+use crate::storage::Unwritten;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Maximum number of messages of a topic that wait; then the oldest of QoS 0 is dropped.
 const MAX_WAITING: usize = 1_000;
@@ -58,6 +62,8 @@ pub struct Device {
     silent_s: u16,
     /// Seconds since the start, until the hub has the greeting.
     waits_s: Option<u16>,
+    /// Number of filters of a former start that the hub may not have yet; `None` after that.
+    former: Option<usize>,
 }
 
 impl Device {
@@ -74,6 +80,7 @@ impl Device {
             period_s: period_s.max(1),
             silent_s: 0,
             waits_s: Some(0),
+            former: None,
         };
         let effects = device.push(Lane::Alive, Job::Frame(Up::Hello));
         (device, effects)
@@ -86,10 +93,7 @@ impl Device {
         if self.hub.begin(start) {
             // The hub has started: it knows no subscription and no will.
             for (filter, qos) in self.clients.filters() {
-                // Its clients have had the retained messages of the former start.
-                let (retained, after) = (false, None);
-                let job = Subscribe { filter: filter.clone(), qos, retained, after };
-                effects.extend(self.push(Lane::Filter(filter), Job::Subscribe(job, None)));
+                effects.extend(self.resubscribe(filter, qos));
             }
             for (client, will) in self.clients.wills() {
                 effects.extend(self.will(client, Some(will)));
@@ -190,7 +194,7 @@ impl Device {
                 let messages: Vec<Numbered> = messages.iter().filter_map(message).collect();
                 // The hub may store them, and its answer says that it has: without a request, a
                 // message is acknowledged when the hub's gateway reads it.
-                let is_kept = messages.iter().any(|(_, message)| message.retain);
+                let is_kept = messages.iter().any(|(_, message)| message.retain || message.qos > 0);
                 (Up::Publish(messages), is_kept)
             }
         };
@@ -228,6 +232,10 @@ impl Device {
             }
             (Job::Subscribe(subscribe, Some(origin)), how) => {
                 self.finish_subscribe(subscribe, origin, how)
+            }
+            (Job::Subscribe(_, None), _) => {
+                self.former = self.former.map(|count| count.saturating_sub(1));
+                self.end_of_former()
             }
             _ => Vec::new(),
         }
@@ -334,6 +342,24 @@ impl Side for Device {
         }
         effects.extend(self.next(lane));
         effects
+    }
+
+    fn clients_ref(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn unsaved(&self) -> Unsaved {
+        let retained = Unwritten::Changes(Vec::new());
+        Unsaved { retained, sessions: self.clients.unsaved() }
+    }
+
+    fn all_retained(&self) -> BTreeMap<String, Message> {
+        BTreeMap::new()
+    }
+
+    fn written(&mut self) -> Vec<Effect> {
+        self.clients.saved();
+        Vec::new()
     }
 
     fn tick(&mut self) -> Vec<Effect> {

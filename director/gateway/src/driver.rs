@@ -1,12 +1,12 @@
 //! Connects the gateways with sockets: clients, and a session of the director.
 
 use crate::device::Device;
+use crate::folder::Folder;
 use crate::gateway::{Effect, Ended, Lane, Side};
 use crate::hub::Hub;
 use crate::keeper::Keeper;
 use crate::log::Log;
 use crate::server::{Event, Server};
-use crate::storage::Storage;
 use director::io::{Inbox, Listener, Publisher, Session};
 use director::session::SessionError;
 use director::{Failure, MessageProperties, Outcome};
@@ -18,6 +18,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 /// Period of [`Side::tick`].
 const SECOND: Duration = Duration::from_secs(1);
+/// Maximum number of events for which what changes is written together.
+const MOST_AT_ONCE: usize = 64;
+
 /// What both gateways have.
 struct Driver {
     server: Server,
@@ -49,6 +52,19 @@ impl Driver {
                 effects
             }
         }
+    }
+
+    /// What is ready already: one sync serves many events.
+    async fn ready(&mut self, side: &mut impl Side) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for _ in 0..MOST_AT_ONCE {
+            tokio::select! {
+                biased;
+                more = self.next(side) => effects.extend(more),
+                () = std::future::ready(()) => break,
+            }
+        }
+        effects
     }
 
     /// Executes effects; a frame goes to `transport`, which returns how it ended.
@@ -105,18 +121,32 @@ fn receive(side: &mut impl Side, event: Event) -> Vec<Effect> {
     side.act(actions)
 }
 
-/// Runs the gateway of a device, until its session ends.
-pub async fn run_device(clients: TcpListener, mut listener: Listener, start: u32, period_s: u16) {
+/// Runs the gateway of a device, until its session ends. With a folder, sessions of clients are on the disk
+/// before anything that follows from their changes is sent.
+///
+/// # Errors
+/// If there can be no further attempt to store sessions.
+pub async fn run_device(
+    clients: TcpListener,
+    mut listener: Listener,
+    device: Device,
+    greetings: Vec<Effect>,
+    folder: Option<Folder>,
+) -> io::Result<()> {
     let publisher = listener.publisher();
-    let mut driver = Driver::new(clients);
-    let (mut device, mut effects) = Device::new(start, period_s);
+    let (mut driver, mut keeper) = (Driver::new(clients), Keeper::new(folder));
+    let (mut device, mut effects) = (device, greetings);
     loop {
+        if keeper.has_folder() {
+            effects.extend(driver.ready(&mut device).await);
+        }
+        effects.extend(keeper.save(&mut device).await?);
         driver.execute(effects, |frame| send_up(publisher.clone(), frame));
         effects = tokio::select! {
             effects = driver.next(&mut device) => effects,
             frame = listener.next() => match frame {
                 Some(frame) => device.receive(&frame.message),
-                None => return,
+                None => return Ok(()),
             },
         };
     }
@@ -131,35 +161,42 @@ async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
     };
     match outcome {
         Ok(Outcome::Acknowledged(answer)) => Ended::Delivered(answer.unwrap_or_default()),
-        Ok(Outcome::Failed(Failure::TooLong)) | Err(SessionError::TooLong(_)) => Ended::TooLong,
+        Ok(Outcome::Failed(Failure::TooLong { .. })) | Err(SessionError::TooLong(_)) => {
+            Ended::TooLong
+        }
         Err(SessionError::Full(_)) => Ended::Full,
         Ok(Outcome::Failed(_) | Outcome::Unknown) | Err(_) => Ended::Lost,
     }
 }
 
-/// Runs the gateway of the hub, until its session ends. With a storage, retained messages are on the
-/// disk before they are acknowledged.
+/// Runs the gateway of the hub, until its session ends. With a folder, retained messages and sessions of
+/// clients are on the disk before messages for them are acknowledged.
 ///
 /// # Errors
-/// If there can be no further attempt to store retained messages.
+/// If there can be no further attempt to store them.
 pub async fn run_hub(
     clients: TcpListener,
     session: Session,
     mut inbox: Inbox,
     hub: Hub,
     greetings: Vec<Effect>,
-    storage: Option<Storage>,
+    folder: Option<Folder>,
 ) -> io::Result<()> {
-    let (mut driver, mut keeper) = (Driver::new(clients), Keeper::new(storage));
+    let (mut driver, mut keeper) = (Driver::new(clients), Keeper::new(folder));
     let (mut hub, mut effects) = (hub, greetings);
     loop {
+        if keeper.has_folder() {
+            effects.extend(driver.ready(&mut hub).await);
+        }
         effects.extend(keeper.save(&mut hub).await?);
         driver.execute(effects, |frame| send_down(session.clone(), frame));
         effects = tokio::select! {
             effects = driver.next(&mut hub) => effects,
             frame = inbox.next() => {
                 let Some(frame) = frame else { return Ok(()) };
+                let before = hub.revision();
                 let (answer, mut effects) = hub.receive(frame.member(), &frame.message);
+                let is_stored = hub.revision() != before;
                 // A device acknowledges what the hub has: not before it is stored.
                 match keeper.save(&mut hub).await {
                     Ok(saved) => effects.extend(saved),
@@ -171,7 +208,7 @@ pub async fn run_hub(
                 }
                 match answer {
                     Some(answer) => frame.reply(&answer),
-                    None => keeper.take(frame),
+                    None => keeper.take(frame, is_stored),
                 }
                 effects
             }

@@ -1,8 +1,10 @@
 //! What gateways of devices and of the hub have in common.
 
 use crate::clients::{Action, Clients};
+use crate::kept::Unsaved;
+use crate::message::Message;
 use crate::packet::Packet;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// Messages to the other end that must stay in order: one batch of each lane is on its way.
@@ -67,12 +69,20 @@ pub enum Ended {
 pub trait Side {
     /// The clients.
     fn clients(&mut self) -> &mut Clients;
+    /// The same, to read them.
+    fn clients_ref(&self) -> &Clients;
     /// Executes what clients want.
     fn act(&mut self, actions: Vec<Action>) -> Vec<Effect>;
     /// A frame has ended.
     fn ended(&mut self, lane: Lane, how: Ended) -> Vec<Effect>;
     /// A second is over.
     fn tick(&mut self) -> Vec<Effect>;
+    /// What is to be stored before messages are acknowledged; then call [`Self::written`].
+    fn unsaved(&self) -> Unsaved;
+    /// All retained messages, with the time that is left of each.
+    fn all_retained(&self) -> BTreeMap<String, Message>;
+    /// All is stored: acknowledges what has waited for that.
+    fn written(&mut self) -> Vec<Effect>;
 }
 
 /// Size of a batch of messages, in bytes: one message may have more.

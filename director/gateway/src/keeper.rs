@@ -1,8 +1,7 @@
-//! Stores retained messages of the hub, also if its disk is full for a while.
+//! Stores what a gateway keeps, also if its disk is full for a while.
 
-use crate::gateway::{Effect, LIFETIME};
-use crate::hub::Hub;
-use crate::storage::{Storage, Unwritten};
+use crate::folder::Folder;
+use crate::gateway::{Effect, LIFETIME, Side};
 use director::io::Incoming;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -19,18 +18,23 @@ struct Failing {
     again_at: Instant,
 }
 
-/// The storage of the hub's gateway, if it has one, and what waits for it.
+/// The folder of a gateway, if it has one, and what waits for it.
 pub struct Keeper {
-    storage: Option<Storage>,
+    folder: Option<Folder>,
     failing: Option<Failing>,
     /// Frames of devices with messages that are not stored, and their times of arrival.
     frames: VecDeque<(Instant, Incoming)>,
 }
 
 impl Keeper {
-    /// Stores messages here.
-    pub fn new(storage: Option<Storage>) -> Self {
-        Self { storage, failing: None, frames: VecDeque::new() }
+    /// Stores messages and sessions here.
+    pub fn new(folder: Option<Folder>) -> Self {
+        Self { folder, failing: None, frames: VecDeque::new() }
+    }
+
+    /// Whether there is a folder.
+    pub fn has_folder(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// Writes what is not on the disk yet, and returns what follows from that. On a full disk it tries
@@ -38,7 +42,7 @@ impl Keeper {
     ///
     /// # Errors
     /// If there can be no further attempt.
-    pub async fn save(&mut self, hub: &mut Hub) -> io::Result<Vec<Effect>> {
+    pub async fn save(&mut self, side: &mut impl Side) -> io::Result<Vec<Effect>> {
         let now = Instant::now();
         // The device has given them up, and has sent them again.
         while self.frames.front().is_some_and(|(at, _)| now > *at + LIFETIME + AGAIN) {
@@ -47,19 +51,17 @@ impl Keeper {
         if self.failing.as_ref().is_some_and(|own| now < own.again_at) {
             return Ok(Vec::new());
         }
-        let unwritten = hub.unwritten();
-        let is_none = unwritten == Unwritten::Changes(Vec::new());
-        let Some(mut storage) = self.storage.take_if(|_| !is_none) else {
-            return Ok(self.written(hub));
+        let work = self.folder.as_ref().and_then(|folder| folder.work(side));
+        let Some((mut folder, work)) = work.and_then(|work| Some((self.folder.take()?, work)))
+        else {
+            return Ok(self.written(side));
         };
-        let needs_all = unwritten == Unwritten::All || storage.is_large();
-        let all = needs_all.then(|| hub.all_retained());
         // A disk takes long: sessions and clients go on meanwhile.
         let written = tokio::task::spawn_blocking(move || {
-            let written = storage.save(&unwritten, all.as_ref());
-            (storage, written)
+            let written = folder.save(&work);
+            (folder, written)
         });
-        let (storage, written) = match written.await {
+        let (folder, written) = match written.await {
             Ok(ended) => ended,
             Err(error) => {
                 // Dropped, they would count as taken.
@@ -74,37 +76,37 @@ impl Keeper {
                 match &mut self.failing {
                     Some(failing) => failing.again_at = again_at,
                     None => {
-                        effects.push(Effect::Log(failure(storage.folder(), &error)));
+                        effects.push(Effect::Log(failure(folder.path(), &error)));
                         self.failing = Some(Failing { since: now, again_at });
                     }
                 }
             }
             Ok(()) => {
                 if let Some(Failing { since, .. }) = self.failing.take() {
-                    let (folder, time) = (storage.folder().display(), now - since);
+                    let (path, time) = (folder.path().display(), now - since);
                     effects.push(Effect::Log(format!(
-                        "retained messages are written to {folder} again, after {} s",
+                        "retained messages and sessions are written to {path} again, after {} s",
                         time.as_secs()
                     )));
                 }
-                effects.extend(self.written(hub));
+                effects.extend(self.written(side));
             }
         }
-        self.storage = Some(storage);
+        self.folder = Some(folder);
         Ok(effects)
     }
 
     /// All is stored.
-    fn written(&mut self, hub: &mut Hub) -> Vec<Effect> {
+    fn written(&mut self, side: &mut impl Side) -> Vec<Effect> {
         // Dropped, they count as taken.
         self.frames.clear();
-        hub.written()
+        side.written()
     }
 
-    /// A frame of a device needs no answer, but its messages may have to be stored first: until then, the
-    /// device must not acknowledge them.
-    pub fn take(&mut self, mut frame: Incoming) {
-        if self.failing.is_some() && frame.is_request {
+    /// A frame of a device needs no answer, but its messages may have to be stored first (`is_stored`):
+    /// until then, the device must not acknowledge them.
+    pub fn take(&mut self, mut frame: Incoming, is_stored: bool) {
+        if self.failing.is_some() && is_stored && frame.is_request {
             frame.message = Vec::new();
             self.frames.push_back((Instant::now(), frame));
         }
@@ -120,8 +122,8 @@ fn failure(folder: &Path, error: &io::Error) -> String {
         _ => "check the folder and its disk",
     };
     format!(
-        "cannot write retained messages to {}: {error}. They are in memory only, and those with QoS 1 and \
-         2 are acknowledged when they can be written: {fix}",
+        "cannot write retained messages and sessions to {}: {error}. They are in memory only, and messages \
+         with QoS 1 and 2 for them are acknowledged when they can be written: {fix}",
         folder.display()
     )
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 const USAGE: &str = "MQTT clients over the director.
 
 usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [--places N] [--announce NAME] [--storage FOLDER] [DEVICE...]
-       director-gateway device --key FILE --local NAME:PORT --hub NAME:PORT [--mqtt NAME:PORT]
+       director-gateway device --key FILE --local NAME:PORT --hub NAME:PORT [--mqtt NAME:PORT] [--storage FOLDER]
 
   --key FILE         pre-shared key of all gateways, 16 bytes or more
   --local NAME:PORT  UDP address of this gateway
@@ -17,7 +17,7 @@ usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [
   DEVICE             NAME:PORT: UDP address of a device's gateway
   --places N         number of further devices, which the hub does not know at its start
   --announce NAME    announces the hub's gateway in the local network by DNS-SD
-  --storage FOLDER   keeps retained messages of the hub's gateway over a restart
+  --storage FOLDER   keeps sessions of clients over a restart, and retained messages of the hub's gateway
   --mqtt NAME:PORT   where MQTT clients connect (default: 127.0.0.1:1883)
   --alive SECONDS    period in which a device with wills of clients reports (default: 60)";
 
@@ -44,7 +44,7 @@ fn arguments(all: &[String]) -> Result<Settings, Box<dyn Error>> {
             "--local" => local = Some(resolve(&value()?)?),
             "--hub" if !is_hub => hub = Some(value()?),
             "--announce" if is_hub => announce = Some(value()?),
-            "--storage" if is_hub => storage = Some(PathBuf::from(value()?)),
+            "--storage" => storage = Some(PathBuf::from(value()?)),
             "--places" if is_hub => {
                 let text = value()?;
                 let number = text.parse();
@@ -65,7 +65,7 @@ fn arguments(all: &[String]) -> Result<Settings, Box<dyn Error>> {
     }
     let place = match is_hub {
         true => Place::Hub { devices, places, announce, storage },
-        false => Place::Device { hub: hub.ok_or("--hub is missing")? },
+        false => Place::Device { hub: hub.ok_or("--hub is missing")?, storage },
     };
     Ok(Settings {
         key: key.ok_or("--key is missing")?,

@@ -99,7 +99,13 @@ pub enum Up {
     },
     /// The device is alive.
     Alive,
+    /// A device that keeps its sessions has subscribed again: what it has not subscribed to since its
+    /// start is void.
+    Subscribed,
 }
+
+/// Bit of a device's start: it keeps sessions over a restart, so that what waits for it stays.
+pub const KEEPS: u32 = 1 << 31;
 
 /// The answer to a [`Up::Subscribe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,26 +127,29 @@ pub enum Down {
     Deliver(Vec<Numbered>),
 }
 
-/// The rest of a frame.
-struct Reader<'a>(&'a [u8]);
+/// The rest of a frame, or of a record on a disk.
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    /// The next bytes.
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(head)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    /// The next byte.
+    pub fn byte(&mut self) -> Option<u8> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    fn number(&mut self) -> Option<u32> {
+    /// A number of four bytes.
+    pub fn number(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_be_bytes)
     }
 
     /// A length of one to four bytes, seven bits each, lowest first.
-    fn length(&mut self) -> Option<usize> {
+    pub fn length(&mut self) -> Option<usize> {
         let mut length = 0;
         for shift in [0, 7, 14, 21] {
             let byte = self.byte()?;
@@ -152,16 +161,19 @@ impl<'a> Reader<'a> {
         None
     }
 
-    fn bytes(&mut self) -> Option<&'a [u8]> {
+    /// Bytes with their length.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.length()?;
         self.take(length)
     }
 
-    fn text(&mut self) -> Option<String> {
+    /// A text with its length.
+    pub fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
     }
 
-    fn message(&mut self) -> Option<Message> {
+    /// What [`write_message`] has written.
+    pub fn message(&mut self) -> Option<Message> {
         let (flags, topic) = (self.byte()?, self.text()?);
         let payload = self.bytes()?.into();
         let (qos, retain) = (flags & 3, flags & RETAIN != 0);
@@ -193,12 +205,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn write_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends bytes with their length.
+pub fn write_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     crate::wire::write_length(to, bytes.len());
     to.extend(bytes);
 }
 
-fn write_message(to: &mut Vec<u8>, message: &Message) {
+/// Appends a message.
+pub fn write_message(to: &mut Vec<u8>, message: &Message) {
     let parts = [
         (message.retain, RETAIN),
         (message.properties.is_some(), PROPERTIES),
@@ -257,10 +271,11 @@ impl Up {
             Self::Unsubscribe(_) => 3,
             Self::Will { .. } => 4,
             Self::Alive => 5,
+            Self::Subscribed => 6,
         };
         let mut bytes = head(kind, start);
         match self {
-            Self::Hello | Self::Alive => {}
+            Self::Hello | Self::Alive | Self::Subscribed => {}
             Self::Publish(messages) => write_numbered(&mut bytes, messages),
             Self::Subscribe { filter, qos, retained, after } => {
                 bytes.push(qos | if *retained { 0 } else { NOTHING_RETAINED });
@@ -299,6 +314,7 @@ impl Up {
                 Self::Will { client, will, period_s }
             }
             5 => Self::Alive,
+            6 => Self::Subscribed,
             _ => return None,
         };
         Some((start, frame))
@@ -389,6 +405,7 @@ mod tests {
                 Up::Will { client: filter.clone(), will: messages.first().cloned(), period_s: 60 },
                 Up::Will { client: filter, will: None, period_s: 60 },
                 Up::Alive,
+                Up::Subscribed,
             ] {
                 prop_assert_eq!(Up::decode(&frame.encode(start)), Some((start, frame)));
             }

@@ -28,6 +28,8 @@ pub const TAKEN_OVER: u8 = 0x8e;
 pub const FILTER: u8 = 0x8f;
 /// The packet's number is not in use.
 pub const UNKNOWN_ID: u8 = 0x92;
+/// More messages without an acknowledgement than the receive maximum.
+pub const TOO_MANY: u8 = 0x93;
 /// A topic alias that is not valid.
 pub const ALIAS: u8 = 0x94;
 /// A packet of more than the maximum.
@@ -44,6 +46,7 @@ pub fn text(code: u8) -> &'static str {
         PROTOCOL_ERROR => "a packet is not allowed here",
         KEEP_ALIVE => "no packet within one and a half times the keep alive",
         TAKEN_OVER => "another connection uses this client identifier",
+        TOO_MANY => "more messages of QoS 2 are not released than the receive maximum of CONNACK",
         ALIAS => "a topic alias is out of range",
         TOO_LARGE => "a packet exceeds the maximum packet size of CONNACK",
         _ => "the gateway cannot go on",

@@ -1,14 +1,17 @@
 //! A gateway with its sockets: of the hub, or of a device.
 
+use crate::device::Device;
 use crate::driver::{run_device, run_hub};
+use crate::folder::Folder;
 use crate::hub::Hub;
-use crate::storage::Storage;
+use crate::message::KEEPS;
 use director::Pattern;
 use director::io::{Preconnection, resolve};
 use director::session::Security;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
 use std::hash::{BuildHasher, Hasher};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
@@ -44,13 +47,15 @@ pub enum Place {
         places: u16,
         /// The name that the hub announces.
         announce: Option<String>,
-        /// The folder of retained messages.
+        /// The folder of retained messages and of sessions of its clients.
         storage: Option<PathBuf>,
     },
     /// That of a device.
     Device {
         /// NAME:PORT of the hub's, which is resolved again if the hub is silent.
         hub: String,
+        /// The folder of sessions of its clients.
+        storage: Option<PathBuf>,
     },
 }
 
@@ -78,32 +83,53 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
             let inbox = session.inbox().ok_or("the session is over")?;
             let count = u32::try_from(devices.len())? + u32::from(places);
             let (mut hub, greetings) = Hub::new(start, count);
-            let opened = storage.as_deref().map(|folder| open(folder, &mut hub)).transpose()?;
-            let stored = run_hub(clients, session, inbox, hub, greetings, opened);
-            stored.await.map_err(|error| format!("cannot store retained messages: {error}"))?;
+            let folder = match &storage {
+                Some(path) => {
+                    let (folder, retained, kept) =
+                        Folder::of_hub(path).map_err(|error| unusable(path, &error))?;
+                    report_damage(&folder);
+                    hub.restore(retained, kept);
+                    Some(folder)
+                }
+                None => None,
+            };
+            let stored = run_hub(clients, session, inbox, hub, greetings, folder);
+            stored.await.map_err(|error| format!("cannot store messages: {error}"))?;
         }
-        Place::Device { hub } => {
+        Place::Device { hub, storage } => {
+            // The hub keeps what waits for a device that keeps its sessions.
+            let start = if storage.is_some() { start | KEEPS } else { start & !KEEPS };
+            let (mut device, mut greetings) = Device::new(start.max(1), period_s);
+            let folder = match &storage {
+                Some(path) => {
+                    let (folder, kept) =
+                        Folder::of_device(path).map_err(|error| unusable(path, &error))?;
+                    report_damage(&folder);
+                    greetings.extend(device.restore(kept));
+                    Some(folder)
+                }
+                None => None,
+            };
             let listener = session.listen_by(local, move || resolve(&hub))?;
-            run_device(clients, listener, start, period_s).await;
+            let stored = run_device(clients, listener, device, greetings, folder);
+            stored.await.map_err(|error| format!("cannot store sessions: {error}"))?;
         }
     }
     Ok(())
 }
 
-/// Opens the folder of retained messages.
-fn open(folder: &Path, hub: &mut Hub) -> Result<Storage, Box<dyn Error>> {
-    let opened = Storage::open(folder);
-    let (storage, retained) =
-        opened.map_err(|error| format!("cannot use --storage {}: {error}", folder.display()))?;
-    if let Some(copy) = storage.damaged() {
+fn unusable(path: &Path, error: &io::Error) -> String {
+    format!("cannot use --storage {}: {error}", path.display())
+}
+
+/// Says that the log of a folder was damaged.
+fn report_damage(folder: &Folder) {
+    for (what, copy) in folder.damaged() {
         eprintln!(
-            "director-gateway: the log of retained messages in {} was damaged: {} messages before the \
-             damage are there, later ones are lost. Check the disk; {} is a copy of the log",
-            folder.display(),
-            retained.len(),
+            "director-gateway: the log of {what} in {} was damaged: what it has before the damage is there, \
+             all later changes are lost. Check the disk; {} is a copy of the log",
+            folder.path().display(),
             copy.display()
         );
     }
-    hub.restore(retained);
-    Ok(storage)
 }

@@ -1,10 +1,14 @@
 //! The session of one client (MQTT 5, section 4.1).
 
+mod kept;
+mod shadow;
+
 use crate::budget::{Held, OVERHEAD, Outflow, Room};
 use crate::message::{Message, Publisher};
 use crate::packet::{Ack, Connect, MQTT_5, Options, Packet, Publish};
 use crate::reason;
 use director::topic;
+use shadow::Shadow;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -12,6 +16,8 @@ use std::sync::Arc;
 const WINDOW: usize = 64;
 /// Maximum number of further messages that wait for the client.
 const MAX_QUEUE: usize = 1_000;
+/// Memory for the packet number of a message of QoS 2, in bytes.
+pub const RECEIPT: usize = 64;
 /// Maximum number of filters of a client: further ones are refused.
 const MAX_FILTERS: usize = 1_000;
 
@@ -31,11 +37,41 @@ pub struct Origin {
 /// A message to the client that is not finished.
 enum Sent {
     Published(Stored),
-    Released,
+    /// The number of a message that the client has (QoS 2).
+    Released(u64),
+}
+
+/// A message for several sessions: its number, and the memory of its payload and properties.
+pub struct Shared {
+    /// Its number.
+    pub number: u64,
+    /// The memory.
+    pub held: Arc<Held>,
+}
+
+/// What became of a message of QoS 2 of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receipt {
+    /// It is on its way to the hub.
+    Coming,
+    /// It is published; the client learns that when it is stored.
+    Published,
+    /// The client may know that.
+    Acknowledged,
+}
+
+/// The packet number of a message of QoS 2 of the client.
+pub struct Received {
+    /// What became of the message.
+    pub receipt: Receipt,
+    /// The memory that it is counted for.
+    pub _held: Arc<Held>,
 }
 
 /// A message with the memory that it is counted for.
 struct Stored {
+    /// Its number.
+    number: u64,
     publish: Publish,
     /// Of its payload and properties, which other sessions may share, and of the rest.
     _held: [Arc<Held>; 2],
@@ -83,8 +119,8 @@ pub struct Session {
     held: BTreeMap<String, Arc<Held>>,
     /// The same of the client's name and will.
     pub own: Option<Arc<Held>>,
-    /// Numbers of QoS 2 messages of the client, and whether they are published.
-    pub received: BTreeMap<u16, bool>,
+    /// Numbers of QoS 2 messages of the client.
+    pub received: BTreeMap<u16, Received>,
     /// Numbers of QoS 1 messages of the client that are not published yet.
     pub publishing: BTreeSet<u16>,
     grants: Vec<Grants>,
@@ -94,6 +130,8 @@ pub struct Session {
     maximum_packet: usize,
     in_flight: VecDeque<(u16, Sent)>,
     queue: VecDeque<Stored>,
+    /// What is on the disk of it, if it is.
+    shadow: Option<Box<Shadow>>,
 }
 
 impl Session {
@@ -121,8 +159,8 @@ impl Session {
             match sent {
                 Sent::Published(stored) => self.queue.push_front(stored),
                 // Their messages have arrived, so they do not count (4.9).
-                Sent::Released => {
-                    self.in_flight.push_back((id, Sent::Released));
+                Sent::Released(number) => {
+                    self.in_flight.push_back((id, Sent::Released(number)));
                     break;
                 }
             }
@@ -134,7 +172,7 @@ impl Session {
                 let (duplicate, alias) = (true, None);
                 Packet::Publish(Publish { duplicate, id: *id, message, alias, subscriptions })
             }
-            Sent::Released => Packet::PubRel(Ack::new(*id)),
+            Sent::Released(_) => Packet::PubRel(Ack::new(*id)),
         };
         let mut packets: Vec<Packet> = self.in_flight.iter().map(again).collect();
         packets.extend(self.fill(now_s));
@@ -146,7 +184,7 @@ impl Session {
     pub fn send(
         &mut self,
         publish: Publish,
-        shared: Option<&Arc<Held>>,
+        shared: Option<&Shared>,
         outflow: &Outflow,
         now_s: u64,
     ) -> Option<Packet> {
@@ -156,9 +194,10 @@ impl Session {
         }
         let identifiers = size_of_val(&publish.subscriptions[..]);
         let own = outflow.hold(publish.message.topic.len() + identifiers + OVERHEAD);
-        match shared.cloned().zip(own).filter(|_| self.queue.len() < MAX_QUEUE) {
+        match shared.zip(own).filter(|_| self.queue.len() < MAX_QUEUE) {
             Some((shared, own)) => {
-                self.queue.push_back(Stored { publish, _held: [shared, own] });
+                let (number, held) = (shared.number, shared.held.clone());
+                self.queue.push_back(Stored { number, publish, _held: [held, own] });
             }
             None => outflow.drop_one(),
         }
@@ -224,7 +263,12 @@ impl Session {
     /// The client has received a message of QoS 2; returns whether the number is in use.
     pub fn release(&mut self, id: u16) -> bool {
         let own = self.in_flight.iter_mut().find(|(own, _)| *own == id);
-        own.map(|(_, sent)| *sent = Sent::Released).is_some()
+        let release = |sent: &mut Sent| {
+            if let Sent::Published(Stored { number, .. }) = sent {
+                *sent = Sent::Released(*number);
+            }
+        };
+        own.map(|(_, sent)| release(sent)).is_some()
     }
 
     /// The client has finished a message; returns what can follow.
@@ -302,8 +346,8 @@ impl Session {
         if self.filters.len() >= MAX_FILTERS {
             return false;
         }
-        // In both maps.
-        let Some(held) = states.hold(2 * (filter.len() + OVERHEAD)) else {
+        // In both maps, the gateway's index, and what is known to be on the disk.
+        let Some(held) = states.hold(4 * filter.len() + 2 * OVERHEAD) else {
             states.drop_one();
             return false;
         };

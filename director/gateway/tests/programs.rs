@@ -74,7 +74,13 @@ impl Gateways {
         self.restart_hub_with(None);
     }
 
-    /// The same, with a limit of the size of files.
+    /// Kills the gateway of the device.
+    fn kill_device(&mut self) {
+        self.device.process.kill().unwrap();
+        self.device.process.wait().unwrap();
+    }
+
+    /// The same of the hub's, with a limit of the size of files.
     fn restart_hub_with(&mut self, file_limit: Option<u32>) {
         // It may have ended.
         let _ = self.hub.process.kill();
@@ -87,7 +93,7 @@ fn gateways(name: &str) -> Gateways {
     gateways_with(name, false)
 }
 
-/// Gateways, with a storage at the hub or without.
+/// Gateways, with a storage each or without.
 fn gateways_with(name: &str, is_stored: bool) -> Gateways {
     let folder = std::env::temp_dir().join(format!("gateways-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -100,7 +106,12 @@ fn gateways_with(name: &str, is_stored: bool) -> Gateways {
         of_hub.extend(["--storage", storage.to_str().unwrap()]);
     }
     let at_hub = gateway(&of_hub);
-    let at_device = gateway(&["device", "--key", key, "--local", &device, "--hub", &hub]);
+    let mut of_device = vec!["device", "--key", key, "--local", &device, "--hub", &hub];
+    let storage = folder.join("storage of the device");
+    if is_stored {
+        of_device.extend(["--storage", storage.to_str().unwrap()]);
+    }
+    let at_device = gateway(&of_device);
     Gateways { hub: at_hub, device: at_device, folder }
 }
 
@@ -370,6 +381,65 @@ fn retained_messages_survive_a_kill_of_the_hub() {
             assert_eq!(next(&mut client), [0x31, 4, 0, 1, topic, b'2']);
         }
     }
+}
+
+/// A client that keeps its session; returns whether the gateway has it.
+fn keeping(port: &str) -> (TcpStream, bool) {
+    use std::io::Write;
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let connect = [&[0x10, 13, 0, 4][..], b"MQTT", &[4, 0, 0, 0, 0, 1, b'k']].concat();
+    client.write_all(&connect).unwrap();
+    let [kind, length, present, code] = next(&mut client);
+    assert_eq!((kind, length, code), (0x20, 2, 0));
+    (client, present == 1)
+}
+
+/// Both gateways are killed while messages of QoS 1 and 2 wait for their clients, one of them is on its way,
+/// and further ones wait at the hub for the device.
+#[test]
+fn sessions_and_their_messages_survive_kills_of_both_gateways() {
+    use std::io::Write;
+    let mut gateways = gateways_with("sessions", true);
+    let (hub, device) = (gateways.hub.port.clone(), gateways.device.port.clone());
+    for port in [&hub, &device] {
+        let (mut client, is_present) = keeping(port);
+        assert!(!is_present);
+        client.write_all(&[0x82, 6, 0, 1, 0, 1, b'a', 2]).unwrap();
+        assert_eq!(next(&mut client), [0x90, 3, 0, 1, 2]);
+    }
+    let one = [0x32, 6, 0, 1, b'a', 0, 1, b'1'];
+    let two = [0x34, 6, 0, 1, b'a', 0, 2, b'2'];
+    let mut source = raw(&hub, &[&one, &two]);
+    let answers = [next::<4>(&mut source), next::<4>(&mut source)];
+    assert_eq!(answers, [[0x40, 2, 0, 1], [0x50, 2, 0, 2]]);
+    // Both are on their way to the client of the hub, which has the second one.
+    let (mut client, _) = keeping(&hub);
+    assert_eq!(next(&mut client), one);
+    let id = next::<8>(&mut client)[6];
+    assert_eq!(id, 2);
+    client.write_all(&[0x50, 2, 0, id]).unwrap();
+    assert_eq!(next(&mut client), [0x62, 2, 0, id]);
+    // And to that of the device.
+    let (mut client, _) = keeping(&device);
+    assert_eq!(next::<16>(&mut client), [&one[..], &two].concat()[..]);
+    drop(client);
+    gateways.kill_device();
+    // It waits at the hub.
+    source.write_all(&[0x32, 6, 0, 1, b'a', 0, 3, b'3']).unwrap();
+    assert_eq!(next::<4>(&mut source), [0x40, 2, 0, 3]);
+    gateways.device = Gateway::start(gateways.device.arguments.clone());
+    let (mut client, is_present) = keeping(&device);
+    assert!(is_present);
+    let again = [&[0x3a, 6, 0, 1, b'a', 0, 1, b'1'][..], &[0x3c, 6, 0, 1, b'a', 0, 2, b'2']];
+    assert_eq!(next::<16>(&mut client), again.concat()[..]);
+    assert_eq!(next(&mut client), [0x32, 6, 0, 1, b'a', 0, 3, b'3']);
+    gateways.restart_hub();
+    let (mut client, is_present) = keeping(&hub);
+    assert!(is_present);
+    assert_eq!(next(&mut client), [0x3a, 6, 0, 1, b'a', 0, 1, b'1']);
+    assert_eq!(next(&mut client), [0x62, 2, 0, id], "the client has it");
+    assert_eq!(next(&mut client), [0x3a, 6, 0, 1, b'a', 0, 3, b'3']);
 }
 
 /// The hub's gateway cannot write more than a few records for a while: it goes on, and acknowledges a

@@ -45,6 +45,7 @@ __all__ = [
     "NotAnswered",
     "Outcome",
     "Request",
+    "Restored",
     "Session",
 ]
 
@@ -133,6 +134,11 @@ def _load() -> ctypes.CDLL:
         ("director_ask", ctypes.c_int, [*sent, text, sizes, text, size]),
         ("director_publish_to", ctypes.c_int, [pointer, text, *sent[1:], text, size]),
         ("director_publish_stored", ctypes.c_int, [pointer, text, *sent[1:], text, size]),
+        ("director_next_restored", pointer, [pointer]),
+        ("director_restored_message", pointer, [pointer, sizes]),
+        ("director_restored_topic", text, [pointer]),
+        ("director_restored_outcome", ctypes.c_int, [pointer, ctypes.c_uint64, text, size]),
+        ("director_restored_free", None, [pointer]),
         ("director_subscribe", ctypes.c_int, [pointer, text, text, size]),
         ("director_unsubscribe", ctypes.c_int, [pointer, text, text, size]),
         ("director_publish_topic", pointer, [pointer, text, text, size, text, size]),
@@ -461,6 +467,44 @@ class Incoming:
             _library.director_incoming_free(self._incoming)
 
 
+class Restored:
+    """A message of a former start of its member."""
+
+    def __init__(self, restored: int, listener: Listener) -> None:
+        self._restored, self._listener = restored, listener
+        self._outcome: Outcome | None = None
+        length = ctypes.c_size_t()
+        data = _c().director_restored_message(restored, ctypes.byref(length))
+        self.message: bytes = ctypes.string_at(data, length.value)
+        topic = _c().director_restored_topic(restored)
+        self.topic: str | None = None if topic is None else topic.decode()
+
+    async def outcome(self, patience: float = _MINUTE) -> Outcome | None:
+        """How it ended, or None if that is not known after `patience` seconds. Until this has
+        returned it, each further start has the message."""
+        until = time.monotonic() + patience
+        while self._outcome is None:
+            # A thread cannot be cancelled: it waits for short times.
+            rest = min(0.25, max(0.0, until - time.monotonic()))
+            await self._listener._call(self._wait, int(rest * 1e3))
+            if self._outcome is None and time.monotonic() >= until:
+                break
+        return self._outcome
+
+    def _wait(self, ms: int) -> None:
+        why = ctypes.create_string_buffer(_WHY)
+        code = _c().director_restored_outcome(self._restored, ms, why, _WHY)
+        if code:
+            self._outcome = Outcome(code)
+        elif self._outcome is None and self._listener.is_over:
+            raise DirectorError(why.value.decode())
+
+    def __del__(self) -> None:
+        """Frees the message; a further start has it if its outcome is not known."""
+        if _library is not None:
+            _library.director_restored_free(self._restored)
+
+
 class Listener(_Handle):
     """A member that joins sessions of the hub at `hub`."""
 
@@ -497,6 +541,15 @@ class Listener(_Handle):
             return self._outcome(function, name, message, len(message), ms, priority)
 
         return await self._within(lifetime, send)
+
+    def restored(self) -> list[Restored]:
+        """The messages of former starts, if there is a `storage`: the library has sent those again
+        that had no outcome, and the outcomes of others may not have reached the program. Once; empty
+        after that."""
+        found = []
+        while restored := _c().director_next_restored(self._handle):
+            found.append(Restored(restored, self))
+        return found
 
     async def subscribe(self, filter: str) -> Outcome:
         """Subscribes to the topics that a filter selects, with the wildcards of MQTT: `next` and

@@ -281,6 +281,13 @@ fn messages_in(bytes: usize) -> usize {
     bytes.saturating_sub(1) / COMPLETE_LEN
 }
 
+impl Arq {
+    /// Maximum size of a message, in bytes.
+    pub fn longest_message(&self) -> usize {
+        self.sender.longest()
+    }
+}
+
 impl Exchange for Arq {
     const ADAPTS: bool = true;
 

@@ -32,8 +32,19 @@ impl DurableMessage {
     ///
     /// # Errors
     /// [`SessionError`] if the listener ends before.
-    pub async fn outcome(self) -> Result<Outcome, SessionError> {
-        let outcome = self.outcome.await.map_err(|_| SessionError::Over)??;
+    pub async fn outcome(mut self) -> Result<Outcome, SessionError> {
+        self.next_outcome().await
+    }
+
+    /// The same, which can be cancelled and called again until it has returned.
+    ///
+    /// # Errors
+    /// As [`outcome`](Self::outcome), and if it has returned before.
+    pub async fn next_outcome(&mut self) -> Result<Outcome, SessionError> {
+        if self.outcome.is_terminated() {
+            return Err(SessionError::Over);
+        }
+        let outcome = (&mut self.outcome).await.map_err(|_| SessionError::Over)??;
         let _ = self.commands.send(Command::Told(self.id));
         Ok(outcome)
     }

@@ -247,7 +247,7 @@ impl Driver {
             let _ = self.socket.try_send_to(&reply, from);
         }
         if self.hub.take_refused() {
-            self.warnings.refused(from);
+            self.warnings.refused(from, member.is_some(), now);
         }
         if let Some(fresh) = self.hub.take_fresh()
             && member != Some(fresh)

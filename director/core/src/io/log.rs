@@ -5,8 +5,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Length and checksum of a record, in bytes.
-const HEAD: usize = 8;
+/// Length of a record, checksum of that, and checksum of the record, in bytes.
+const HEAD: usize = 12;
+/// The same of earlier records, which have no checksum of the length: a damaged one looked like the end of
+/// a record that was written in part.
+const OLD_HEAD: usize = 8;
+/// Bit of the length in a head with three parts.
+const NEW: u32 = 1 << 31;
 /// A log below this length is not written anew, in bytes.
 const LARGE: u64 = 1 << 20;
 
@@ -193,12 +198,11 @@ fn checksum(record: &[u8]) -> [u8; 4] {
     digest.as_ref().first_chunk().copied().unwrap_or_default()
 }
 
-/// The bytes of a record: length, checksum, content.
+/// The bytes of a record: its head, and its content.
 fn framed(record: &[u8]) -> Vec<u8> {
-    let mut bytes = (record.len() as u32).to_be_bytes().to_vec();
-    bytes.extend(checksum(record));
-    bytes.extend(record);
-    bytes
+    // The limit of a log is far below 2 GiB.
+    let length = (record.len() as u32 | NEW).to_be_bytes();
+    [&length[..], &checksum(&length), &checksum(record), record].concat()
 }
 
 struct Valid {
@@ -207,21 +211,56 @@ struct Valid {
     is_damaged: bool,
 }
 
+/// What follows in a log.
+enum Next<'a> {
+    /// A record, and the length of its head.
+    Record(&'a [u8], usize),
+    /// Nothing, or the begin of a record that was not written to its end.
+    End,
+    /// A record that is not valid.
+    Damaged,
+}
+
+/// Reads one record; `is_new` if one with a checksum of its length precedes.
+fn next(bytes: &[u8], is_new: bool) -> Next<'_> {
+    // A file system may have made the file longer, but not written its end.
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Next::End;
+    }
+    let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return Next::End };
+    let number = u32::from_be_bytes(*first);
+    let is_new = is_new || number & NEW != 0;
+    let rest = match is_new {
+        false => rest,
+        true => match rest.split_first_chunk::<4>() {
+            None => return Next::End,
+            // A record that was not written to its end begins as it should.
+            Some((check, _)) if *check != checksum(first) => return Next::Damaged,
+            Some((_, rest)) => rest,
+        },
+    };
+    let Some((written, rest)) = rest.split_first_chunk::<4>() else { return Next::End };
+    let Some(record) = rest.get(..(number & !NEW) as usize) else { return Next::End };
+    match checksum(record) == *written {
+        true => Next::Record(record, if is_new { HEAD } else { OLD_HEAD }),
+        false => Next::Damaged,
+    }
+}
+
 /// The records of a log, up to the first that is not valid.
 fn read(bytes: &[u8]) -> Valid {
-    let (mut records, mut at) = (Vec::new(), 0);
-    while let Some((head, rest)) = bytes[at..].split_first_chunk::<HEAD>() {
-        let [a, b, c, d, written @ ..] = *head;
-        let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        // It was not written to its end.
-        let Some(record) = rest.get(..length) else { break };
-        if checksum(record) != written {
-            return Valid { records, length: at, is_damaged: true };
+    let (mut records, mut at, mut is_new) = (Vec::new(), 0, false);
+    loop {
+        match next(&bytes[at..], is_new) {
+            Next::Record(record, head) => {
+                is_new = head == HEAD;
+                at += head + record.len();
+                records.push(record.to_vec());
+            }
+            Next::End => return Valid { records, length: at, is_damaged: false },
+            Next::Damaged => return Valid { records, length: at, is_damaged: true },
         }
-        at += HEAD + length;
-        records.push(record.to_vec());
     }
-    Valid { records, length: at, is_damaged: false }
 }
 
 #[cfg(test)]
@@ -321,6 +360,42 @@ mod tests {
         log.append(&[b"three".to_vec()]).unwrap();
         drop(log);
         assert_eq!(folder.open().unwrap().1.records, [b"one".to_vec(), b"three".to_vec()]);
+    }
+
+    /// What failed before: a damaged length made all that followed look like a record that was not written
+    /// to its end, so that messages were lost without a word, and their numbers used again.
+    #[test]
+    fn a_damaged_length_is_no_end_of_the_log() {
+        let parts = [framed(b"one"), framed(b"two"), framed(b"three")];
+        for bit in 0..32 {
+            let mut bytes = parts.concat();
+            bytes[parts[0].len() + bit / 8] ^= 1 << (bit % 8);
+            let valid = read(&bytes);
+            assert_eq!((valid.length, valid.is_damaged), (parts[0].len(), true), "{bit}");
+        }
+        for cut in parts[0].len()..parts[0].len() + parts[1].len() {
+            let valid = read(&parts.concat()[..cut]);
+            assert_eq!((valid.length, valid.is_damaged), (parts[0].len(), false), "{cut}");
+        }
+        let zeros = read(&[&parts[0][..], &[0; 4_000]].concat());
+        assert_eq!((zeros.length, zeros.is_damaged), (parts[0].len(), false));
+    }
+
+    #[test]
+    fn a_log_of_an_earlier_version_is_read_and_goes_on() {
+        let old = |record: &[u8]| {
+            let length = (record.len() as u32).to_be_bytes();
+            [&length[..], &checksum(record), record].concat()
+        };
+        let folder = Folder::new("earlier");
+        std::fs::create_dir_all(&folder.0).unwrap();
+        std::fs::write(folder.0.join("out.log"), [old(b"one"), old(b"two")].concat()).unwrap();
+        let (mut log, contents) = folder.open().unwrap();
+        assert_eq!(contents.records, [b"one", b"two"]);
+        log.append(&[b"three".to_vec()]).unwrap();
+        drop(log);
+        let (_log, contents) = folder.open().unwrap();
+        assert_eq!((contents.records.len(), contents.damaged), (3, None));
     }
 
     proptest! {

@@ -280,7 +280,10 @@ fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
         Outcome::Unknown => vec![2],
         Outcome::Failed(Failure::Unsent) => vec![3],
         Outcome::Failed(Failure::Refused) => vec![4],
-        Outcome::Failed(Failure::TooLong) => vec![5],
+        Outcome::Failed(Failure::TooLong { bytes, most }) => {
+            let sizes = [*bytes as u64, *most as u64].map(u64::to_be_bytes);
+            [&[5][..], &sizes.concat()].concat()
+        }
     }
 }
 
@@ -292,7 +295,14 @@ fn decode_outcome(bytes: &[u8]) -> Option<Outcome> {
         2 => Outcome::Unknown,
         3 => Outcome::Failed(Failure::Unsent),
         4 => Outcome::Failed(Failure::Refused),
-        5 => Outcome::Failed(Failure::TooLong),
+        5 => {
+            // Earlier versions have no sizes.
+            let size = |at: usize| {
+                let size = answer.get(at..at + 8).and_then(|size| size.try_into().ok());
+                size.map_or(0, |size| u64::from_be_bytes(size) as usize)
+            };
+            Outcome::Failed(Failure::TooLong { bytes: size(0), most: size(8) })
+        }
         _ => return None,
     })
 }

@@ -119,6 +119,11 @@ pub enum SessionError {
     /// The session has no such member; it has this number of members and places.
     #[error("there is no member {0}: the session has {1} members and places, with numbers from 0")]
     NoMember(MemberId, u16),
+    /// A member that is not revoked cannot get another key.
+    #[error(
+        "member {0} is not revoked and has another key, which goes on: revoke it, then admit it with the new key"
+    )]
+    NotRevoked(MemberId),
     /// A topic or filter is not valid.
     #[error(transparent)]
     Topic(#[from] TopicError),

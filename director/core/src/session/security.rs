@@ -112,6 +112,17 @@ impl Psks {
         self.revoked.insert(member);
     }
 
+    /// Whether this is a member's key; always, if members have none each.
+    pub fn is_key(&self, member: MemberId, key: &[u8]) -> Result<bool, KeyError> {
+        match &self.keys {
+            MemberKeys::Each(keys) => {
+                let key = Psk::new(key)?;
+                Ok(keys.get(member as usize).is_none_or(|known| *known == key))
+            }
+            MemberKeys::None | MemberKeys::Shared(_) => Ok(true),
+        }
+    }
+
     /// Accepts a member again, with this key if each member has one.
     pub fn admit(&mut self, member: MemberId, key: &[u8]) -> Result<(), KeyError> {
         if let MemberKeys::Each(keys) = &mut self.keys

@@ -11,6 +11,9 @@ use crate::{Instant, Span};
 const UP: u8 = 0x2b;
 const DOWN: u8 = 0x2c;
 
+/// Length of a message's number, in bytes.
+const NUMBER: usize = 4;
+
 /// Kinds of a member's messages.
 pub const MESSAGE: u8 = 0;
 pub const REQUEST: u8 = 1;
@@ -61,6 +64,8 @@ pub struct Lane {
     head: Vec<u8>,
     own: Keys,
     other: Keys,
+    /// Bytes that sealing adds.
+    seal: usize,
     arq: Arq,
 }
 
@@ -95,12 +100,18 @@ impl Lane {
         // The hub's replies acknowledge a member's messages.
         let asks = own != Party::Hub;
         let arq = Arq::new(&params, Use::UplinkFrame, [own, other], asks);
-        Self { head, own: keys(own), other: keys(other), arq }
+        let seal = root.seal_len();
+        Self { head, own: keys(own), other: keys(other), seal, arq }
     }
 
     /// The hub's datagram without its first byte; `None` if it is of another kind.
     pub fn frame(datagram: &[u8]) -> Option<&[u8]> {
         datagram.strip_prefix(&[DOWN])
+    }
+
+    /// Maximum size of a message, in bytes.
+    pub fn longest(&self) -> usize {
+        self.arq.longest_message().saturating_sub(NUMBER + self.seal)
     }
 
     /// Sends a message, or the reply to the one with the same number.

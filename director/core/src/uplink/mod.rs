@@ -56,10 +56,22 @@ pub enum Failure {
     #[error("the hub has refused it: its queue is full, or its application does not answer")]
     Refused,
     /// It has too many chunks for datagrams of this size.
-    #[error(
-        "it is too long: it needs more than 256 datagrams, or about 24 kB with packets of 127 bytes; send it in parts"
-    )]
-    TooLong,
+    #[error("{}", too_long(*bytes, *most))]
+    TooLong {
+        /// Its size, in bytes; 0 if an earlier version has stored the outcome.
+        bytes: usize,
+        /// The maximum with datagrams of this size, in bytes.
+        most: usize,
+    },
+}
+
+fn too_long(bytes: usize, most: usize) -> String {
+    match bytes {
+        0 => "it is too long for 256 datagrams: send it in parts".into(),
+        _ => format!(
+            "it has {bytes} bytes, and {most} are the maximum with datagrams of this size: send it in parts"
+        ),
+    }
 }
 
 /// How a message ends.

@@ -215,7 +215,10 @@ impl Uplink {
                 // sent.
                 if lane.send(number, &plain, None).is_err() {
                     self.bytes -= bytes.len();
-                    self.outcomes.push_back((number, Outcome::Failed(Failure::TooLong)));
+                    // Without the kind and the lifetime.
+                    let most = lane.longest().saturating_sub(plain.len() - bytes.len());
+                    let why = Failure::TooLong { bytes: bytes.len(), most };
+                    self.outcomes.push_back((number, Outcome::Failed(why)));
                     continue;
                 }
                 self.sent.insert(number, Sent { bytes: bytes.len(), until, delivered: false });

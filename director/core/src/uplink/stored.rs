@@ -178,7 +178,8 @@ impl Stored {
         entry.carried = None;
         let id = *id;
         match outcome {
-            Outcome::Acknowledged(_) | Outcome::Failed(Failure::Refused | Failure::TooLong) => {
+            Outcome::Acknowledged(_)
+            | Outcome::Failed(Failure::Refused | Failure::TooLong { .. }) => {
                 self.finish(id, outcome.clone());
             }
             // The next lane carries it again, and the hub drops it if it has had it.

@@ -346,7 +346,8 @@ fn hello_of(security: Security, seed: u64) -> Vec<u8> {
     hello.filter(|hello| kind(hello) == 0x26).unwrap()
 }
 
-/// What failed before: nothing at a hub said that a member has another key.
+/// What failed before: nothing at a hub said that a member has another key; then one forged hello a minute
+/// used up the report of all members.
 #[test]
 fn a_hello_that_no_key_opens_is_reported_once_a_minute_and_changes_nothing() {
     let key = |of: u8| vec![of; 16];
@@ -367,10 +368,14 @@ fn a_hello_that_no_key_opens_is_reported_once_a_minute_and_changes_nothing() {
         assert!(!refused(20, 1, 1, Some(0)));
         assert!(!refused(21, 1, 1, None));
         assert!(refused(22, 9, 2, None));
+        assert!(!refused(22, 9, 2, None), "once a second");
+        assert!(refused(22, 9, 2, Some(1)));
         for second in 3..62 {
             assert!(!refused(20 + second, 9, second, Some(1)));
+            assert!(refused(120 + second, 9, second, None));
         }
         assert!(refused(100, 9, 62, Some(1)));
+        assert!(refused(100, 9, 62, Some(0)), "each member has a limit");
         assert!(!refused(101, 1, 200, None));
         assert!(hub.take_events().is_empty());
     }

@@ -255,6 +255,26 @@ fn a_message_that_never_fits_is_an_error_with_sizes() {
     }
 }
 
+/// What failed before: the reason had no size, so that its sender could not know what fits.
+#[test]
+fn a_message_with_too_many_chunks_fails_with_sizes_and_the_maximum_fits() {
+    let mut world = world(0.0, Application::Takes, 5);
+    world.run(2 * SECOND);
+    let mut outcome = |length: usize| {
+        let now = Instant::from_ns(world.now);
+        let minutes = within(60 * SECOND);
+        let number = world.member.publish(&vec![7; length], minutes, now).unwrap();
+        world.run(world.now + 60 * SECOND);
+        world.outcomes[&number].clone()
+    };
+    let Outcome::Failed(why) = outcome(4 << 20) else { panic!() };
+    let Failure::TooLong { bytes, most } = why else { panic!("{why}") };
+    assert!(bytes == 4 << 20 && most > 10_000, "{why}");
+    assert!(why.to_string().contains(&format!("{most} are the maximum")), "{why}");
+    assert_eq!(outcome(most), Outcome::Acknowledged(None));
+    assert_eq!(outcome(most + 1), Outcome::Failed(Failure::TooLong { bytes: most + 1, most }));
+}
+
 /// What failed before: it succeeded, without a receiver.
 #[test]
 fn a_member_that_does_not_exist_is_an_error() {

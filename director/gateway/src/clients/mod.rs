@@ -1,7 +1,10 @@
 //! The clients of one gateway: their sessions, levels of delivery and wills. No I/O and no clock:
 //! packets in, packets and [`Action`]s out.
 
+mod index;
+mod kept;
 mod traffic;
+mod unsaved;
 
 use crate::budget::{OVERHEAD, Outflow};
 use crate::message::Message;
@@ -10,7 +13,9 @@ use crate::property::{Properties, id};
 use crate::reason;
 use crate::server::{MAX_ALIASES, MAX_OPEN};
 use crate::session::{Origin, Session};
+use index::Index;
 use std::collections::HashMap;
+use unsaved::Unsaved;
 
 /// Maximum number of sessions, also of clients that are not connected.
 const MAX_SESSIONS: usize = 10_000;
@@ -62,6 +67,12 @@ pub struct Clients {
     names: HashMap<u64, String>,
     /// Number of sessions so far.
     count: u64,
+    /// Filters of all sessions.
+    index: Index,
+    /// Number of messages to clients so far.
+    deliveries: u64,
+    /// What the disk does not have of sessions that are kept.
+    unsaved: Unsaved,
     /// Memory for messages of QoS 1 and 2 to all clients.
     outflow: Outflow,
     /// Memory for their names, filters and wills.
@@ -84,6 +95,9 @@ impl Clients {
             sessions,
             names,
             count: 0,
+            index: Index::default(),
+            deliveries: 0,
+            unsaved: Unsaved::default(),
             outflow,
             states,
             refused: 0,
@@ -116,8 +130,14 @@ impl Clients {
     /// A session is over.
     fn end(&mut self, name: &str) -> Vec<Action> {
         let Some(mut session) = self.sessions.remove(name) else { return Vec::new() };
+        if session.is_on_disk() {
+            self.unsaved.end(name);
+        }
         // The will does not wait longer than its session (3.1.3.2.2).
         let mut actions = publish_will(name, &mut session, self.now_s);
+        for (filter, options) in &session.filters {
+            self.index.change(filter, Some(options.qos), None);
+        }
         actions.extend(self.unused(session.filters.into_keys()));
         actions
     }
@@ -151,10 +171,14 @@ impl Clients {
         }
         self.report_at = self.now_s + REPORT_EVERY_S;
         let (sessions, used) = (self.sessions.len(), self.states.used() >> 20);
+        let fix = match self.unsaved.is_on {
+            true => "stop the gateway, remove sessions.log in its --storage, and start it",
+            false => "restart the gateway",
+        };
         Some(format!(
             "{refused} clients and {filters} filters were refused: {sessions} of {MAX_SESSIONS} sessions exist, \
              also of clients that are away, and their names, filters and wills have {used} of 64 MiB. A client that does not come back should connect with clean session 1, or in MQTT 5 with a \
-             session expiry interval; restart the gateway to end the sessions of those that are gone"
+             session expiry interval; {fix} to end the sessions of those that are gone"
         ))
     }
 
@@ -210,6 +234,7 @@ impl Clients {
         }
         let packets = session.resume(connection, &connect, self.now_s);
         session.own = held;
+        self.unsaved.touch(&name);
         self.names.insert(connection, name);
         // The answer precedes all other packets (3.2).
         let answer = Packet::ConnAck { present, code: reason::SUCCESS, properties };
@@ -223,6 +248,7 @@ impl Clients {
         let Some(name) = self.names.remove(&connection) else { return Vec::new() };
         let Some(session) = self.sessions.get_mut(&name) else { return Vec::new() };
         let mut actions = Vec::new();
+        self.unsaved.touch(&name);
         session.connection = None;
         if session.will.is_some() {
             if clean {
@@ -262,18 +288,12 @@ impl Clients {
 
     /// The highest QoS of clients with this filter; `None` if there are none.
     pub fn granted(&self, filter: &str) -> Option<u8> {
-        let own = self.sessions.values().filter_map(|session| session.filters.get(filter));
-        own.map(|options| options.qos).max()
+        self.index.highest(filter)
     }
 
     /// All filters with their highest QoS.
     pub fn filters(&self) -> HashMap<String, u8> {
-        let mut all = HashMap::new();
-        for (filter, options) in self.sessions.values().flat_map(|session| &session.filters) {
-            let highest: &mut u8 = all.entry(filter.clone()).or_default();
-            *highest = (*highest).max(options.qos);
-        }
-        all
+        self.index.all()
     }
 
     /// All wills.
@@ -355,8 +375,8 @@ mod tests {
         let filters: Vec<_> = (0..20).map(filter).collect();
         let subscribe = Packet::Subscribe { id: 1, filters: filters.clone() };
         let requested = clients.receive(1, subscribe, Room::default());
-        assert_eq!(requested.len(), 8, "twice the size of each");
-        assert!(clients.report_refused().unwrap().starts_with("0 clients and 12 filters"));
+        assert_eq!(requested.len(), 4, "four times the size of each");
+        assert!(clients.report_refused().unwrap().starts_with("0 clients and 16 filters"));
         let refused = clients.connect(2, connect("b", 100_000));
         assert!(matches!(refused[0], Action::Send(_, Packet::ConnAck { code: 3, .. })));
         // What the client gives up makes room.
@@ -372,5 +392,33 @@ mod tests {
         clients.connect(4, Connect { clean: true, ..connect("a", 0) });
         clients.close(4, true);
         assert_eq!(clients.states.used(), 0);
+    }
+
+    /// What failed before: each filter of a client that began a new session was looked for in all sessions,
+    /// 10,000,000 times here.
+    #[test]
+    fn a_client_with_many_filters_that_comes_back_does_not_hold_up_the_gateway() {
+        let mut clients = Clients::new(1);
+        let client = |number: usize| Connect {
+            level: 4,
+            client: number.to_string(),
+            clean: number == 0,
+            ..Connect::default()
+        };
+        for number in 0..MAX_SESSIONS {
+            clients.connect(number as u64, client(number));
+        }
+        let filters = (0..1_000).map(|number| (format!("t/{number}"), Options::of(1))).collect();
+        clients.receive(0, Packet::Subscribe { id: 1, filters }, Room::default());
+        assert_eq!(clients.filters().len(), 1_000);
+        let other = vec![("t/7".to_owned(), Options::of(2))];
+        clients.receive(1, Packet::Subscribe { id: 1, filters: other }, Room::default());
+        assert_eq!(clients.granted("t/7"), Some(2));
+        clients.index.steps.set(0);
+        let actions = clients.connect(20_000, client(0));
+        let unused = |own: &&Action| matches!(own, Action::Unsubscribe(_));
+        assert_eq!(actions.iter().filter(unused).count(), 999);
+        assert_eq!(clients.index.steps.get(), 2_000);
+        assert_eq!((clients.granted("t/6"), clients.granted("t/7")), (None, Some(2)));
     }
 }

@@ -1,12 +1,13 @@
 //! Messages and subscriptions of clients.
 
 use super::{Action, Clients};
-use crate::budget::{Held, Outflow, Room};
+use crate::budget::Room;
 use crate::message::{Message, Publisher};
 use crate::packet::{Ack, MQTT_5, Options, Packet, Publish};
 use crate::reason;
-use crate::session::{Origin, Requested, Session};
-use std::sync::Arc;
+use crate::server::MAX_OPEN;
+use crate::session::{Origin, RECEIPT, Receipt, Received, Requested, Session, Shared};
+use std::collections::BTreeMap;
 
 impl Clients {
     /// A packet of a client, and the room of its message.
@@ -14,6 +15,9 @@ impl Clients {
         let Some(name) = self.names.get(&connection) else { return Vec::new() };
         let now_s = self.now_s;
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
+        if packet != Packet::PingReq {
+            self.unsaved.touch(name);
+        }
         let send = |packet| Action::Send(connection, packet);
         match packet {
             Packet::Publish(publish) => self.publish(connection, publish, room),
@@ -38,7 +42,9 @@ impl Clients {
             Packet::Unsubscribe { id, filters } => {
                 let (mut removed, mut codes) = (Vec::new(), Vec::new());
                 for filter in filters {
+                    let before = session.filters.get(&filter).map(|own| own.qos);
                     let had = session.forget(&filter);
+                    self.index.change(&filter, before, None);
                     codes.push(if had { reason::SUCCESS } else { reason::NO_SUBSCRIPTION });
                     // Others are none of the hub's business.
                     removed.extend(had.then_some(filter));
@@ -83,15 +89,32 @@ impl Clients {
             // One that is on its way already has one answer.
             1 if !session.publishing.insert(id) => Vec::new(),
             1 => vec![Action::Publish(Some(origin), message)],
-            _ => match session.received.get(&id) {
-                Some(true) => vec![Action::Send(connection, Packet::PubRec(Ack::new(id)))],
-                // It is on its way.
-                Some(false) => Vec::new(),
+            _ => match session.received.get(&id).map(|own| own.receipt) {
+                Some(Receipt::Acknowledged) => {
+                    vec![Action::Send(connection, Packet::PubRec(Ack::new(id)))]
+                }
+                // It is on its way, or waits for the disk.
+                Some(Receipt::Coming | Receipt::Published) => Vec::new(),
                 None => {
-                    session.received.insert(id, false);
+                    // Earlier versions have no receive maximum (3.3.4).
+                    if session.level == MQTT_5 && session.received.len() >= MAX_OPEN {
+                        return self.fail(connection, reason::TOO_MANY);
+                    }
+                    let Some(_held) = self.states.hold(RECEIPT) else {
+                        return self.fail(connection, reason::QUOTA);
+                    };
+                    session.received.insert(id, Received { receipt: Receipt::Coming, _held });
                     vec![Action::Publish(Some(origin), message)]
                 }
             },
+        }
+    }
+
+    /// A message is published, but its client must not know that before it is stored.
+    pub fn accept(&mut self, origin: &Origin) {
+        let Some(session) = self.session(origin) else { return };
+        if let Some(own) = session.received.get_mut(&origin.id) {
+            own.receipt = Receipt::Published;
         }
     }
 
@@ -105,7 +128,14 @@ impl Clients {
         let Some(session) = self.sessions.get_mut(name) else { return Vec::new() };
         let room = Room::default();
         let origin = Origin { client: name.clone(), session: session.number, id, room };
+        let qos =
+            |session: &Session, filter: &String| session.filters.get(filter).map(|own| own.qos);
+        let before: BTreeMap<String, Option<u8>> =
+            filters.iter().map(|(filter, _)| (filter.clone(), qos(session, filter))).collect();
         let requested = session.subscribe(id, filters, &self.states);
+        for (filter, before) in &before {
+            self.index.change(filter, *before, qos(session, filter));
+        }
         let mut actions = Vec::new();
         for requested in requested {
             let Requested { filter, qos, retained } = requested;
@@ -122,8 +152,8 @@ impl Clients {
         let ack = Ack::new(origin.id);
         let packet = match session.received.get_mut(&origin.id) {
             _ if session.publishing.remove(&origin.id) => Packet::PubAck(ack),
-            Some(known) => {
-                *known = true;
+            Some(own) => {
+                own.receipt = Receipt::Acknowledged;
                 Packet::PubRec(ack)
             }
             None => return Vec::new(),
@@ -150,8 +180,9 @@ impl Clients {
     pub fn subscribed(&mut self, origin: &Origin, filter: &str, code: u8) -> Vec<Action> {
         let Some(session) = self.session(origin) else { return Vec::new() };
         // The gateway asks for all clients of the filter: this one may have asked for less.
-        let code = match session.filters.get(filter) {
-            Some(own) if code < 3 => code.min(own.qos),
+        let before = session.filters.get(filter).map(|own| own.qos);
+        let code = match before {
+            Some(own) if code < 3 => code.min(own),
             _ => code,
         };
         if code > 2 {
@@ -159,18 +190,21 @@ impl Clients {
         }
         let answer = session.granted(origin.id, filter, code);
         let connection = session.connection;
+        if code > 2 {
+            self.index.change(filter, before, None);
+        }
         connection.zip(answer).map(|(to, packet)| Action::Send(to, packet)).into_iter().collect()
     }
 
     /// Retained messages for a new subscription.
     pub fn retained(&mut self, origin: &Origin, filter: &str, all: Vec<Message>) -> Vec<Action> {
         let (now_s, outflow) = (self.now_s, self.outflow.clone());
+        let all: Vec<_> = all.into_iter().map(|own| (self.hold(&own), own)).collect();
         let Some(session) = self.session(origin) else { return Vec::new() };
         let Some(granted) = session.filters.get(filter).copied() else { return Vec::new() };
         let (connection, mut packets) = (session.connection, Vec::new());
-        for message in all {
+        for (shared, message) in all {
             let qos = message.qos.min(granted.qos);
-            let shared = hold(&outflow, &message);
             let message = Message { qos, retain: true, ..message };
             let subscriptions = granted.identifier.into_iter().collect();
             let publish = Publish { message, subscriptions, ..Publish::default() };
@@ -181,6 +215,7 @@ impl Clients {
     }
 
     fn session(&mut self, origin: &Origin) -> Option<&mut Session> {
+        self.unsaved.touch(&origin.client);
         // The session may have ended meanwhile, and the client may have another one.
         self.sessions.get_mut(&origin.client).filter(|own| own.number == origin.session)
     }
@@ -189,14 +224,27 @@ impl Clients {
     pub fn deliver(&mut self, message: &Message) -> Vec<Action> {
         let mut actions = Vec::new();
         // Once for all sessions.
-        let shared = hold(&self.outflow, message);
-        for session in self.sessions.values_mut() {
+        let shared = self.hold(message);
+        for (name, session) in &mut self.sessions {
             let Some(publish) = session.selects(message, self.start) else { continue };
+            if publish.message.qos > 0 && session.is_kept() {
+                self.unsaved.touch(name);
+                self.unsaved.revision += u64::from(self.unsaved.is_on);
+            }
             let packet = session.send(publish, shared.as_ref(), &self.outflow, self.now_s);
             let packet = session.connection.zip(packet);
             actions.extend(packet.map(|(to, packet)| Action::Send(to, packet)));
         }
         actions
+    }
+
+    /// Counts what all sessions that get a message share: its payload and properties. `None` if there is
+    /// no room.
+    pub(super) fn hold(&mut self, message: &Message) -> Option<Shared> {
+        self.deliveries += 1;
+        let properties = message.properties.as_ref().map_or(0, |all| all.len());
+        let held = self.outflow.hold(message.payload.len() + properties)?;
+        Some(Shared { number: self.deliveries, held })
     }
 
     /// What to report about messages of QoS 1 and 2 that were dropped since the last call. Then those that
@@ -215,15 +263,10 @@ impl Clients {
     }
 }
 
-/// Counts what all sessions that get a message share: its payload and properties.
-fn hold(outflow: &Outflow, message: &Message) -> Option<Arc<Held>> {
-    let properties = message.properties.as_ref().map_or(0, |all| all.len());
-    outflow.hold(message.payload.len() + properties)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Outflow;
     use crate::packet::Connect;
 
     const NAMES: [&str; 3] = ["a", "b", "c"];

@@ -21,6 +21,8 @@ pub(super) struct Will {
 /// A filter of a device.
 pub(super) struct Filter {
     pub qos: u8,
+    /// Whether it is of a former start of the device.
+    pub is_former: bool,
     _held: Arc<Held>,
 }
 
@@ -47,7 +49,7 @@ impl Memory {
     }
 
     pub fn filter(&self, filter: &str, qos: u8) -> Option<Filter> {
-        Some(Filter { qos, _held: self.state(filter.len())? })
+        Some(Filter { qos, is_former: false, _held: self.state(filter.len())? })
     }
 
     fn state(&self, bytes: usize) -> Option<Arc<Held>> {

@@ -1,6 +1,7 @@
 //! The gateway of the hub: the broker of all clients. It has subscriptions of devices, retained
 //! messages, and wills of devices that fall silent. No I/O and no clock.
 
+mod alone;
 mod known;
 mod memory;
 mod retained;
@@ -8,7 +9,8 @@ mod unwritten;
 
 use crate::clients::{Action, Clients};
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
-use crate::message::{Down, Message, Numbered, Subscribed, Up};
+use crate::kept::Unsaved;
+use crate::message::{Down, KEEPS, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
 use director::topic;
@@ -20,8 +22,6 @@ use unwritten::Topics;
 
 /// A message to several devices waits this time for the slowest; then those get it one by one.
 const TOGETHER: Duration = Duration::from_secs(10);
-/// Maximum number of messages that wait for a device.
-const MAX_LANE: usize = 10_000;
 
 /// A message and the devices that want it.
 type Addressed = (Waiting, BTreeSet<u32>);
@@ -52,6 +52,8 @@ pub struct Hub {
     retained_size: usize,
     /// What is to be stored, if retained messages are.
     unwritten: Option<Topics>,
+    /// Number of changes of retained messages that are to be stored, so far.
+    revision: u64,
     /// Messages whose acknowledgements wait until then.
     unacknowledged: Vec<Origin>,
 }
@@ -70,10 +72,16 @@ impl Hub {
             retained: BTreeMap::new(),
             retained_size: 0,
             unwritten: None,
+            revision: 0,
             unacknowledged: Vec::new(),
         };
         let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
         (hub, effects)
+    }
+
+    /// Number of changes so far that are to be stored before the messages that cause them are acknowledged.
+    pub fn revision(&self) -> u64 {
+        self.revision + self.clients.revision()
     }
 
     /// A frame of a device; returns the answer too, if it is a request.
@@ -88,11 +96,15 @@ impl Hub {
             known.sent = 0;
         }
         if known.device.begin(start) {
-            // It has started: its clients are gone.
+            // It has started: the connections of its clients are gone.
             let wills = std::mem::take(&mut known.wills);
-            known.filters.clear();
-            // What is on its way leaves the lane when it ends.
-            known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
+            if start & KEEPS == 0 {
+                // So are their sessions.
+                known.filters.clear();
+                // What is on its way leaves the lane when it ends.
+                known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
+            }
+            known.filters.values_mut().for_each(|own| own.is_former = true);
             let now_s = self.clients.now_s();
             let wills = wills.into_values().map(|will| will.message.arrived(now_s));
             effects.extend(wills.flat_map(|will| self.publish(will)));
@@ -123,6 +135,7 @@ impl Hub {
                 let code = if is_granted { qos } else { reason::UNSPECIFIED };
                 answer = Some(Subscribed { code, more, retained }.encode());
             }
+            Up::Subscribed => known.filters.retain(|_, own| !own.is_former),
             Up::Unsubscribe(filter) => drop(known.filters.remove(&filter)),
             Up::Will { client, will, period_s } => {
                 known.period_s = period_s;
@@ -210,79 +223,6 @@ impl Hub {
         }
         effects
     }
-
-    /// Messages to a device that does not have earlier ones yet.
-    fn alone(&mut self, member: u32, messages: &[Waiting]) -> Vec<Effect> {
-        let known = &mut self.devices[member as usize];
-        for message in messages {
-            if known.lane.len() < MAX_LANE {
-                known.lane.push_back(message.clone());
-            } else {
-                known.dropped += 1;
-            }
-        }
-        self.next_alone(member)
-    }
-
-    fn next_alone(&mut self, member: u32) -> Vec<Effect> {
-        let known = &mut self.devices[member as usize];
-        let mut effects = Vec::new();
-        if known.dropped > 0 {
-            let dropped = std::mem::take(&mut known.dropped);
-            let why =
-                format!("{dropped} messages to device {member} were dropped: {MAX_LANE} wait");
-            effects.push(Effect::Log(why));
-        }
-        if known.sent > 0 || known.is_current() {
-            return effects;
-        }
-        let frame = match known.is_greeted {
-            false => {
-                known.sent = 1;
-                Down::Hello
-            }
-            true => {
-                let mut all = known.lane.clone();
-                let messages = batch(&mut all, |own| own.numbered.1.size());
-                known.sent = messages.len();
-                let now_s = self.clients.now_s();
-                Down::Deliver(leaving(&messages, now_s))
-            }
-        };
-        effects.push(Effect::Transport {
-            lane: Lane::Member(member),
-            frame: frame.encode(self.start),
-            members: vec![member],
-            is_request: false,
-            lifetime: LIFETIME,
-        });
-        effects
-    }
-
-    /// What was sent to one device has ended.
-    fn ended_alone(&mut self, member: u32, how: &Ended) -> Vec<Effect> {
-        let known = &mut self.devices[member as usize];
-        // The device was back earlier.
-        if *how == Ended::Waited && !known.is_paused {
-            return Vec::new();
-        }
-        known.is_paused = false;
-        let sent = std::mem::take(&mut known.sent);
-        match how {
-            Ended::Delivered(_) if !known.is_greeted => known.is_greeted = true,
-            Ended::Delivered(_) | Ended::TooLong => {
-                known.lane.drain(..sent.min(known.lane.len()));
-            }
-            // The same messages follow again; their numbers make that harmless. Not at once: a message
-            // to a vacant place ends as soon as it is sent.
-            Ended::Lost | Ended::Lacking(_) | Ended::Full => {
-                (known.sent, known.is_paused) = (sent, true);
-                return vec![Effect::Later(Lane::Member(member))];
-            }
-            Ended::Waited => {}
-        }
-        self.next_alone(member)
-    }
 }
 
 impl Side for Hub {
@@ -297,9 +237,10 @@ impl Side for Hub {
                 Action::Send(to, packet) => effects.push(Effect::Send(to, packet)),
                 Action::Close(connection) => effects.push(Effect::Close(connection)),
                 Action::Publish(origin, message) => {
-                    let is_stored = message.retain && self.unwritten.is_some();
+                    let before = self.revision();
                     effects.extend(self.publish(message));
-                    if is_stored {
+                    if self.revision() != before {
+                        origin.iter().for_each(|origin| self.clients.accept(origin));
                         self.unacknowledged.extend(origin);
                         continue;
                     }
@@ -364,6 +305,32 @@ impl Side for Hub {
         }
         effects.extend(self.next(&name));
         effects
+    }
+
+    fn clients_ref(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn unsaved(&self) -> Unsaved {
+        Unsaved { retained: self.unwritten(), sessions: self.clients.unsaved() }
+    }
+
+    fn all_retained(&self) -> BTreeMap<String, Message> {
+        let now_s = self.clients.now_s();
+        let leaving = |(topic, own): (&String, &Message)| (topic.clone(), own.leaving(now_s));
+        self.retained.iter().map(leaving).collect()
+    }
+
+    fn written(&mut self) -> Vec<Effect> {
+        if let Some(unwritten) = &mut self.unwritten {
+            *unwritten = Topics::default();
+        }
+        self.clients.saved();
+        let mut actions = Vec::new();
+        for origin in std::mem::take(&mut self.unacknowledged) {
+            actions.extend(self.clients.published(&origin));
+        }
+        self.act(actions)
     }
 
     fn tick(&mut self) -> Vec<Effect> {

@@ -2,7 +2,8 @@
 
 use super::Hub;
 use super::unwritten::Topics;
-use crate::gateway::{BATCH, Effect, Side};
+use crate::gateway::{BATCH, Effect};
+use crate::kept::Kept;
 use crate::message::Message;
 use crate::storage::{Change, Unwritten};
 use director::topic;
@@ -33,8 +34,10 @@ impl Hub {
         (taken, false)
     }
 
-    /// Retained messages of a former start, with the time that is left of each; changes are to be stored.
-    pub fn restore(&mut self, retained: BTreeMap<String, Message>) {
+    /// Retained messages of a former start, with the time that is left of each, and sessions; changes are to
+    /// be stored.
+    pub fn restore(&mut self, retained: BTreeMap<String, Message>, kept: Kept) {
+        self.clients.restore(kept);
         self.retained_size = retained.values().map(Message::size).sum();
         let now_s = self.clients.now_s();
         let arrived = |(topic, message): (String, Message)| (topic, message.arrived(now_s));
@@ -42,8 +45,8 @@ impl Hub {
         self.unwritten = Some(Topics::default());
     }
 
-    /// What is to be stored before the messages are acknowledged; then call [`Self::written`].
-    pub fn unwritten(&self) -> Unwritten {
+    /// Retained messages that are to be stored.
+    pub(super) fn unwritten(&self) -> Unwritten {
         let Some(topics) = &self.unwritten else {
             return Unwritten::Changes(Vec::new());
         };
@@ -52,25 +55,6 @@ impl Hub {
         let message = |topic: &String| Some(self.retained.get(topic)?.leaving(now_s));
         let change = |topic: &String| Change { topic: topic.clone(), message: message(topic) };
         Unwritten::Changes(names.iter().map(change).collect())
-    }
-
-    /// All is stored: acknowledges what has waited for that.
-    pub fn written(&mut self) -> Vec<Effect> {
-        if let Some(unwritten) = &mut self.unwritten {
-            *unwritten = Topics::default();
-        }
-        let mut actions = Vec::new();
-        for origin in std::mem::take(&mut self.unacknowledged) {
-            actions.extend(self.clients.published(&origin));
-        }
-        self.act(actions)
-    }
-
-    /// All retained messages, with the time that is left of each.
-    pub fn all_retained(&self) -> BTreeMap<String, Message> {
-        let now_s = self.clients.now_s();
-        let leaving = |(topic, own): (&String, &Message)| (topic.clone(), own.leaving(now_s));
-        self.retained.iter().map(leaving).collect()
     }
 
     /// Keeps a message for later subscribers, if there is room.
@@ -94,6 +78,7 @@ impl Hub {
         self.retained_size = size;
         if let Some(unwritten) = &mut self.unwritten {
             unwritten.insert(topic);
+            self.revision += 1;
         }
         match kept {
             Some(kept) => drop(self.retained.insert(topic.clone(), kept)),
@@ -107,6 +92,7 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::budget::Room;
+    use crate::gateway::Side;
     use crate::packet::{Ack, Connect, Packet, Publish};
 
     /// What failed before: with the maximum number of retained messages, topics kept their old ones.
@@ -157,7 +143,7 @@ mod tests {
         let (mut hub, _) = Hub::new(1, 0);
         client(&mut hub);
         assert_eq!(answers(&mut hub, 1, true), [acknowledged(1)], "without a storage");
-        hub.restore(BTreeMap::new());
+        hub.restore(BTreeMap::new(), Kept::default());
         assert_eq!(answers(&mut hub, 2, true), []);
         assert_eq!(answers(&mut hub, 3, false), [acknowledged(3)]);
         assert_eq!(answers(&mut hub, 4, true), []);
@@ -174,7 +160,7 @@ mod tests {
     #[test]
     fn topics_that_are_not_stored_take_a_limited_memory() {
         let (mut hub, _) = Hub::new(1, 0);
-        hub.restore(BTreeMap::new());
+        hub.restore(BTreeMap::new(), Kept::default());
         let topic = "x".repeat(60_000);
         for number in 0..300 {
             for payload in [&b"x"[..], b""] {

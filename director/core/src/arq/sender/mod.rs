@@ -92,6 +92,11 @@ impl ArqSender {
         self.capacity.as_ref().map(Capacity::pace)
     }
 
+    /// Maximum size of a message, in bytes.
+    pub fn longest(&self) -> usize {
+        MAX_CHUNKS * self.settings.datagram.saturating_sub(HEADER)
+    }
+
     /// Queues a message; it expires at `until`, if given.
     ///
     /// # Errors
@@ -107,7 +112,7 @@ impl ArqSender {
             return Err(Refused::Small(self.settings.datagram));
         }
         let length = bytes.len();
-        let long = Refused::Long(length, MAX_CHUNKS * room);
+        let long = Refused::Long(length, self.longest());
         let sending = Sending::new(bytes, room, until).ok_or(long)?;
         self.waiting.push_back((message, Box::new(sending)));
         self.quiet_until = self.quiet_until.min(until.unwrap_or(Instant::NEVER));

@@ -3,6 +3,7 @@
 use super::{FecHub, HubEvent, REMEMBERED};
 use crate::Instant;
 use crate::fec::frame::Frame;
+use crate::fec::plan::ResponseKind;
 use crate::fec::sending::Sending;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -21,6 +22,12 @@ impl FecHub {
             self.sending.iter().filter(|(_, sending)| over(sending)).map(|(id, _)| *id).collect();
         for message in done {
             let Some(sending) = self.sending.remove(&message) else { continue };
+            let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
+            self.events.push(HubEvent::Over { message, lacking });
+            if sending.response == ResponseKind::Acknowledgements {
+                // A member that has only acknowledged has nothing to send, and needs no report.
+                continue;
+            }
             // Those that the message did not go to may still receive it, and answer.
             let mut members = vec![0; self.members.len().div_ceil(8)];
             for member in &sending.responded {
@@ -31,8 +38,6 @@ impl FecHub {
             let frames = answered_frames(message, &members, self.answered_room());
             let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
             self.control.extend(copies.map(|frame| (sending.only, frame)));
-            let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
-            self.events.push(HubEvent::Over { message, lacking });
             match self.over.iter_mut().find(|(over, _)| *over == message) {
                 // It has gone to others before.
                 Some((_, known)) => known.iter_mut().zip(&members).for_each(|(a, b)| *a |= b),

@@ -62,6 +62,18 @@ struct Complete {
 }
 
 impl Complete {
+    /// One whose slots begin at a time.
+    fn new(schedule: Schedule, slots_at: Instant, frame: usize) -> Self {
+        Self { schedule, slots_at, answer: None, frame, is_over: false, asked: None, say_at: None }
+    }
+
+    /// Whether it can be dropped: the hub has the answer, or it has only been acknowledged, which a request
+    /// makes again.
+    fn is_spare(&self) -> bool {
+        let is_acknowledged = self.schedule.response == ResponseKind::Acknowledgements;
+        self.is_over || is_acknowledged && self.next_at().is_none()
+    }
+
     /// The next transmission.
     fn next_at(&self) -> Option<(Instant, Due)> {
         let answer = self.answer.as_ref().and_then(Answer::next_at);
@@ -89,6 +101,8 @@ pub struct FecMember {
     hub: Keys,
     incomplete: BTreeMap<MessageId, Incomplete>,
     complete: BTreeMap<MessageId, Complete>,
+    /// The schedule of the last message that was only acknowledged.
+    acknowledged: Option<Schedule>,
     /// Those of them with something to send.
     scheduled: BTreeSet<MessageId>,
     window: Window,
@@ -120,6 +134,7 @@ impl FecMember {
             hub,
             incomplete: BTreeMap::new(),
             complete: BTreeMap::new(),
+            acknowledged: None,
             scheduled: BTreeSet::new(),
             window: Window::new(window::MESSAGES),
             newest: 0,
@@ -156,6 +171,7 @@ impl FecMember {
             Frame::Request { turn, requests, unicast, .. } => {
                 self.request(message, (turn, unicast), &requests, now);
                 self.schedule(message);
+                self.trim();
                 None
             }
             Frame::Answered { first, members, .. } => {
@@ -216,23 +232,23 @@ impl FecMember {
         // Each frame says how many follow, so all members find about the same start without a
         // common clock, whichever frame completes the message.
         let slots_at = burst_ends.max(now);
-        let mut complete = Complete {
-            schedule,
-            slots_at,
-            answer: None,
-            frame: ACKNOWLEDGEMENT + self.own.code_len(),
-            is_over: false,
-            asked: None,
-            say_at: None,
-        };
+        let frame = ACKNOWLEDGEMENT + self.own.code_len();
+        let mut complete = Complete::new(schedule, slots_at, frame);
         if schedule.response == ResponseKind::Acknowledgements {
+            self.acknowledged = Some(schedule);
             complete.answer = Some(Answer::acknowledgement(self.slot(&complete, message)));
         }
         self.complete.insert(message, complete);
         self.schedule(message);
+        self.trim();
+        Some((message, rest.to_vec()))
+    }
+
+    /// Drops a complete message if there are too many.
+    fn trim(&mut self) {
         if self.complete.len() > MAX_OPEN {
-            // First those whose answer the hub has.
-            let over = self.complete.iter().find(|(_, complete)| complete.is_over);
+            // First those whose answer the hub does not need.
+            let over = self.complete.iter().find(|(_, complete)| complete.is_spare());
             let many = self.complete.len() > MAX_COMPLETE;
             let oldest = self.complete.first_key_value().filter(|_| many);
             if let Some(dropped) = over.or(oldest).map(|(message, _)| *message) {
@@ -240,7 +256,6 @@ impl FecMember {
                 self.scheduled.remove(&dropped);
             }
         }
-        Some((message, rest.to_vec()))
     }
 
     /// Start of this member's slot for a message; never without slots, to wait for a request.
@@ -326,6 +341,14 @@ impl FecMember {
             incomplete.asked |= !unicast;
             incomplete.nack_at = incomplete.nack_at.min(now + Span::from_ns(1));
             return;
+        }
+        if let Some(schedule) = self.acknowledged.filter(|_| !self.complete.contains_key(&message))
+        {
+            // Its acknowledgement was lost, and the member has dropped the rest.
+            let frame = ACKNOWLEDGEMENT + self.own.code_len();
+            let mut complete = Complete::new(schedule, now, frame);
+            complete.answer = Some(Answer::acknowledgement(Instant::NEVER));
+            self.complete.insert(message, complete);
         }
         let Some(complete) = self.complete.get_mut(&message) else { return };
         // Those of the others are likely as long.

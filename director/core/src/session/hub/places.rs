@@ -26,7 +26,8 @@ const KNOWN: Span = Span::from_s(60);
 /// Minimum time between two hellos for which known members are sought: it takes time for each of them.
 const SEEK_EVERY: Span = Span::from_ms(100);
 
-/// Minimum time between two reports of hellos that no key opens: anyone can send them.
+/// Minimum time between two reports of hellos that no key opens, from the address of a member: anyone can
+/// send them.
 const REPORT_EVERY: Span = Span::from_s(60);
 
 /// A known member that is asked whether it is still at its address.
@@ -57,8 +58,9 @@ pub(super) struct Strangers {
     seek_at: Instant,
     /// Whether no key opens the hello in hand, and the operator is to know.
     pub is_refused: bool,
-    /// The next time at which the operator may learn of such a hello.
-    report_at: Instant,
+    /// The next times at which the operator may learn of such hellos from addresses of members, and from
+    /// others.
+    report_at: BTreeMap<Option<MemberId>, Instant>,
 }
 
 impl Strangers {
@@ -67,14 +69,18 @@ impl Strangers {
         member >= self.first
     }
 
-    /// Whether the operator may learn of a hello that no key opens.
-    pub fn may_report(&self, now: Instant) -> bool {
-        now >= self.report_at
+    /// Whether the operator may learn of a hello that no key opens. Those from the address of a member have
+    /// a limit each, so that no forged hello uses up that of another.
+    pub fn may_report(&self, from: Option<MemberId>, now: Instant) -> bool {
+        self.report_at.get(&from).is_none_or(|at| now >= *at)
     }
 
     /// No key opens the hello in hand.
-    pub fn refuse(&mut self, now: Instant) {
-        (self.is_refused, self.report_at) = (true, now + REPORT_EVERY);
+    pub fn refuse(&mut self, from: Option<MemberId>, now: Instant) {
+        self.is_refused = true;
+        // Unknown addresses have limits where the sockets are.
+        let every = if from.is_some() { REPORT_EVERY } else { SECOND };
+        self.report_at.insert(from, now + every);
     }
 
     /// Records that a member is present.

@@ -30,7 +30,7 @@ impl Hub {
             // The address may be another member's by now (DHCP, NAT): a hello that its member's key
             // does not open is tried with the others.
             if !from.is_some_and(|member| self.handle_hello(member, datagram, now)) {
-                self.handle_stranger(datagram, now);
+                self.handle_stranger(datagram, from, now);
             }
             return;
         }
@@ -54,8 +54,8 @@ impl Hub {
         self.fresh.take()
     }
 
-    /// Whether the last datagram was a hello that no key of the session opens, at most once a minute: its
-    /// sender has another key, or was revoked. Anyone can send one, so it changes nothing.
+    /// Whether the last datagram was a hello that no key of the session opens: at most once a minute for the
+    /// address of each member, and once a second for other addresses. Its sender has another key, or was revoked. Anyone can send one, so it changes nothing.
     pub fn take_refused(&mut self) -> bool {
         core::mem::take(&mut self.strangers.is_refused)
     }

@@ -28,10 +28,11 @@ impl Hub {
     }
 
     /// Accepts a revoked member again, with this key if each member has one. It gets no keys of
-    /// earlier epochs.
+    /// earlier epochs. For a member that is not revoked, nothing happens.
     ///
     /// # Errors
-    /// [`SessionError`] if the key is too short, or there is no such member.
+    /// [`SessionError`] if the key is too short, there is no such member, or a member that is not revoked
+    /// has another key.
     pub fn admit(
         &mut self,
         member: MemberId,
@@ -39,8 +40,8 @@ impl Hub {
         now: Instant,
     ) -> Result<(), SessionError> {
         self.check_member(member)?;
-        self.settled = None;
         if self.psks.of(member).is_none() {
+            self.settled = None;
             self.psks.admit(member, key)?;
             if self.strangers.includes(member) {
                 // Its address is not known.
@@ -53,6 +54,8 @@ impl Hub {
             (self.invited, self.failed_rounds) = (None, 0);
             self.rekey = true;
             self.change_keys(now);
+        } else if !self.psks.is_key(member, key)? {
+            return Err(SessionError::NotRevoked(member));
         }
         Ok(())
     }

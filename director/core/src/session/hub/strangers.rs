@@ -132,7 +132,7 @@ impl Hub {
     }
 
     /// A hello from an address that no member has.
-    pub(super) fn handle_stranger(&mut self, hello: &[u8], now: Instant) {
+    pub(super) fn handle_stranger(&mut self, hello: &[u8], from: Option<MemberId>, now: Instant) {
         for member in self.candidates(hello, now) {
             // Counts keys, not hellos: with a key for each member, one hello costs as many tries.
             if !self.strangers.may_try(now) {
@@ -157,12 +157,12 @@ impl Hub {
                 }
             }
         }
-        self.report_refused(hello, now);
+        self.report_refused(hello, from, now);
     }
 
-    /// Reports a hello from an unknown address if no key opens it.
-    fn report_refused(&mut self, hello: &[u8], now: Instant) {
-        if !self.strangers.may_report(now) || !self.strangers.may_try(now) {
+    /// Reports a hello if no key opens it.
+    fn report_refused(&mut self, hello: &[u8], from: Option<MemberId>, now: Instant) {
+        if !self.strangers.may_report(from, now) || !self.strangers.may_try(now) {
             return;
         }
         // With one key for all it may be right, and no place be vacant now; separate keys were tried.
@@ -172,7 +172,7 @@ impl Hub {
             false => all.find_map(|member| self.psks.of(member)),
         };
         if shared.is_none_or(|psk| handshake::named(psk, hello).is_none()) {
-            self.strangers.refuse(now);
+            self.strangers.refuse(from, now);
         }
     }
 

@@ -57,7 +57,8 @@ impl Filters {
         let Some(sent) = self.sent.take_if(|sent| sent.number == number) else { return false };
         match outcome {
             // Nothing else would come of the same list.
-            Outcome::Acknowledged(_) | Outcome::Failed(Failure::Refused | Failure::TooLong) => {
+            Outcome::Acknowledged(_)
+            | Outcome::Failed(Failure::Refused | Failure::TooLong { .. }) => {
                 self.known = Some(sent.version);
             }
             Outcome::Failed(Failure::Unsent) | Outcome::Unknown => {}
