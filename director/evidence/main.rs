@@ -23,6 +23,7 @@
 //!     cargo run --release -p bench --example adaptive -- files [COUNT] [FIRST]
 
 mod draw;
+mod draw_text;
 mod map;
 mod random;
 mod regret;

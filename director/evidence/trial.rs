@@ -194,7 +194,7 @@ impl Trial {
 
     fn send_cross(&mut self, now: Instant) {
         let Some(CrossTraffic { end, payload, every }) = self.cross else { return };
-        let frame = foreign((self.ends[0].link, end.link), payload);
+        let frame = foreign(self.ends[0].link, end.link, payload);
         self.segment.send(self.ends[0].place, &frame, now);
         self.at(now + every, Due::Cross);
     }
@@ -204,7 +204,7 @@ impl Trial {
             && end.place == endpoint
             && frame[..6] == end.link.1
         {
-            let answer = foreign((end.link, self.ends[0].link), payload);
+            let answer = foreign(end.link, self.ends[0].link, payload);
             self.segment.send(end.place, &answer, now);
             return;
         }

@@ -157,8 +157,8 @@ impl Wire {
 
 /// A frame of others with a datagram of `length` bytes, which must fit into a packet. Sessions ignore its
 /// protocol.
-pub fn foreign(ends: (Link, Link), length: usize) -> Vec<u8> {
-    frame(ends, EXPERIMENT, (0, 0), &vec![0; UDP + length])
+pub fn foreign(from: Link, to: Link, length: usize) -> Vec<u8> {
+    frame((from, to), EXPERIMENT, (0, 0), &vec![0; UDP + length])
 }
 
 /// The frame of a membership report (IGMP, version 2).

@@ -370,17 +370,13 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
     write!(f, "  at {}: ", time(change.at))?;
     match &change.what {
         PlannedChangeKind::Set { nodes, ways, set, over } => {
-            // Omits the loss models that the change replaces.
-            let set_keys = set.0.iter().filter(|(_, value)| !value.is_null());
-            let values = set_keys.map(|(key, v)| format!("{key} {}", plain(v)));
-            let resets = link::Impairment::resets(set).map(|key| format!("{key} reset"));
-            let values: Vec<_> = values.chain(resets).collect();
+            let values = link::Impairment::change_text(set);
             let ways = match ways[..] {
                 [link::Direction::Up] => " up",
                 [link::Direction::Down] => " down",
                 _ => "",
             };
-            write!(f, "{}{ways}: {}", ends_of(nodes), values.join(", "))?;
+            write!(f, "{}{ways}: {}", ends_of(nodes), values)?;
             if *over == Span::ZERO { writeln!(f) } else { writeln!(f, ", over {}", time(*over)) }
         }
         PlannedChangeKind::Down { nodes, down } => {

@@ -235,14 +235,23 @@ impl Impairment {
         self.transmission.rate()
     }
 
-    /// The keys that a change resets to their defaults: those without a value, but for models that it
-    /// replaces by others.
-    pub fn resets(change: &Keys) -> impl Iterator<Item = &str> {
+    /// A change of keys in words, such as `loss 5 %, rate reset`, without the models that it replaces.
+    pub fn change_text(change: &Keys) -> String {
         let (none, given): (Vec<_>, Vec<_>) =
             change.0.iter().partition(|(_, value)| value.is_null());
+        let values = given.iter().map(|(key, value)| match value.as_str() {
+            Some(text) => format!("{key} {text}"),
+            None => format!("{key} {value}"),
+        });
+        let values: Vec<_> = values.collect();
         let given = given.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let replaced = Self::replaced(&Keys(given));
-        none.into_iter().map(|(key, _)| &**key).filter(move |key| !replaced.contains(key))
+        let resets = none.into_iter().filter(|(key, _)| !replaced.contains(&&***key));
+        values
+            .into_iter()
+            .chain(resets.map(|(key, _)| format!("{key} reset")))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// Long-term mean delay in ns: includes reordering and the mean of the variation. It is
@@ -295,9 +304,12 @@ mod tests {
     fn a_change_resets_keys_without_a_value_but_not_replaced_models() {
         let change = keys(serde_json::json!({"rate": null, "loss": null, "delay": "1 ms",
             "gilbert_elliott": {"p": "1 %"}}));
-        assert_eq!(Impairment::resets(&change).collect::<Vec<_>>(), ["rate"]);
+        assert_eq!(
+            Impairment::change_text(&change),
+            r#"delay 1 ms, gilbert_elliott {"p":"1 %"}, rate reset"#
+        );
         let change = keys(serde_json::json!({"loss": null}));
-        assert_eq!(Impairment::resets(&change).collect::<Vec<_>>(), ["loss"]);
+        assert_eq!(Impairment::change_text(&change), "loss reset");
     }
 
     #[test]

@@ -861,6 +861,9 @@ class Impairment(Part):
     overhead: str | None = None
     """Bytes added to each frame's length on the link: `24 B`, or `-14 B` for a link without
     the Ethernet header. Range: may be negative. Default: 0 B."""
+    path_mtu: Size | None = None
+    """Longest IP packet that the path carries in this direction, 68 B or more. Longer ones are
+    dropped, and no ICMP message tells their sender (a path MTU black hole). Default: none."""
     queue: int | Size | None = None
     """Queue limit before the rate or the channel, in frames or bytes; further frames are
     dropped (tail drop). Default: 1000 frames."""

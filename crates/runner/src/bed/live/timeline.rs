@@ -108,13 +108,7 @@ fn text(request: &Request) -> String {
 fn change_text(change: &PlannedChangeKind) -> String {
     match change {
         PlannedChangeKind::Set { nodes, ways, set, over } => {
-            let values = set.0.iter().filter(|(_, value)| !value.is_null());
-            let values = values.map(|(key, value)| match value.as_str() {
-                Some(text) => format!("{key} {text}"),
-                None => format!("{key} {value}"),
-            });
-            let resets = link::Impairment::resets(set).map(|key| format!("{key} reset"));
-            let set = values.chain(resets).collect::<Vec<_>>().join(", ");
+            let set = link::Impairment::change_text(set);
             format!("{}{}: {set}{}", some(nodes), way(ways), over_text(*over))
         }
         PlannedChangeKind::Down { nodes, down: true } => format!("{} down", some(nodes)),
