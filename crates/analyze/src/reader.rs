@@ -162,7 +162,7 @@ fn take(
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
-            let description = interface.options.iter().find_map(description);
+            let description = interface.if_description().and_then(Result::ok);
             let number = listener.point(name, description, link_type(interface.linktype.0));
             // Never 0, which would divide by zero below.
             let resolution = interface.ts_resolution().unwrap_or(1_000_000).max(1);
@@ -209,12 +209,6 @@ fn take(
 /// frame check sequence. That counts as padding here (draft-ietf-opsawg-pcap, section 4).
 fn link_type(field: i32) -> u16 {
     field as u16
-}
-
-/// The description of an interface (pcapng, section 4.2).
-fn description<'a>(option: &'a PcapNGOption<'_>) -> Option<&'a str> {
-    let text = str::from_utf8(option.value()).ok()?;
-    (option.code == OptionCode::IfDescription).then_some(text)
 }
 
 /// The direction in a packet's flags (pcapng, section 4.3.1).

@@ -299,7 +299,7 @@ fn a_path_mtu_that_shrinks_drops_long_packets_without_a_message() {
     bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["1 valid"]);
     let folder = bed.sweep("links");
     let run = json(&folder.join("summary.json"));
-    let outputs = ["near.run.out", "near.2.out"].map(|name| {
+    let outputs = ["near.0.out", "near.1.out"].map(|name| {
         std::fs::read_to_string(folder.join("programs").join(name)).unwrap_or_default()
     });
     assert_eq!(run["links"]["too_long_frames"], 4, "{outputs:?}");
