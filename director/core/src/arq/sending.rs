@@ -3,7 +3,7 @@
 use super::frame::HEADER;
 use super::settings::{AckReport, Response};
 use crate::bundle::LENGTH;
-use crate::capacity::Train;
+use crate::capacity::{Known, Train};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::{Instant, Span};
@@ -132,17 +132,19 @@ impl Sending {
 }
 
 impl Delivered {
-    /// A train has ended, with chunks of `chunk` bytes: what was delivered since it began.
+    /// A train has ended, with chunks of `chunk` bytes: what was delivered since it began. Adds what has
+    /// become known to the report.
     pub fn end(
         &mut self,
         attempt: &Attempt,
         chunk: usize,
-        report: &AckReport,
+        report: &mut AckReport,
         now: Instant,
     ) -> Option<Train> {
         let known = (report.received + report.lost) as usize;
-        self.bytes += known * chunk;
-        self.received += report.received as usize * chunk;
+        report.known = Known { bytes: known * chunk, received: report.received as usize * chunk };
+        self.bytes += report.known.bytes;
+        self.received += report.known.received;
         (self.at, self.sent_at) = (now, attempt.asked_at);
         let before = attempt.before;
         let train = Train {

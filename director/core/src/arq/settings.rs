@@ -1,6 +1,6 @@
 //! Settings of a sender, and what it reports.
 
-use crate::capacity::Train;
+use crate::capacity::{Known, Train};
 use crate::{Instant, Span};
 
 /// Pacing and timeout of a sender.
@@ -91,6 +91,8 @@ pub struct AckReport {
     pub round_trip: Option<Span>,
     /// The same with the time for which the receiver held the message, if known.
     pub response: Option<Response>,
+    /// The bytes of these chunks, if their train is known.
+    pub known: Known,
     /// The train that it acknowledges, if known.
     pub train: Option<Train>,
 }
@@ -106,6 +108,10 @@ impl AckReport {
         Self {
             received: self.received + other.received,
             lost: self.lost + other.lost,
+            known: Known {
+                bytes: self.known.bytes + other.known.bytes,
+                received: self.known.received + other.known.received,
+            },
             round_trip: least(self.round_trip, other.round_trip),
             response: least(self.response, other.response),
             train: other.train.or(self.train),

@@ -31,6 +31,15 @@ pub struct Train {
     pub repaired: bool,
 }
 
+/// Bytes on the wire whose fate has become known, and those among them that have arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// All of them.
+    pub bytes: usize,
+    /// Those that have arrived.
+    pub received: usize,
+}
+
 /// A flight: datagrams that arrive without a long pause.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flight {

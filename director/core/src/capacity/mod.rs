@@ -9,7 +9,7 @@ mod flight;
 mod rate;
 mod trips;
 
-pub use flight::Train;
+pub use flight::{Known, Train};
 
 use self::flight::{Flight, MIN_FLIGHT, MIN_SPAN};
 use self::trips::Trips;

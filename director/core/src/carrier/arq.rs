@@ -323,6 +323,7 @@ impl Exchange for Arq {
             reply: None,
             frames: (report.received, report.lost),
             round_trip: report.round_trip,
+            known: report.known,
             train: report.train,
         }
     }

@@ -7,6 +7,7 @@
 
 mod arq;
 mod coap;
+mod deliveries;
 mod fec;
 mod interface;
 mod mqtt;

@@ -1,8 +1,9 @@
 //! Transport of models without multicast: an exchange with each member, all paced together. Such a
 //! model only implements [`Exchange`].
 
+use super::deliveries::Deliveries;
 use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
-use crate::capacity::Train;
+use crate::capacity::{Known, Train};
 use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
@@ -25,6 +26,8 @@ pub struct Incoming {
     pub frames: (u32, u32),
     /// A round-trip sample, if it gives one.
     pub round_trip: Option<Span>,
+    /// The bytes of these frames, if known.
+    pub known: Known,
     /// Datagrams that were sent in a row and that it acknowledges.
     pub train: Option<Train>,
 }
@@ -133,6 +136,7 @@ pub struct Hub<E> {
     bundles: BTreeSet<MemberId>,
     agenda: Agenda,
     replies: VecDeque<(MemberId, Vec<u8>)>,
+    deliveries: Deliveries,
     pace: Pace,
     charge: f64,
     /// The member being served, and its number of consecutive datagrams.
@@ -150,6 +154,7 @@ impl<E: Exchange> Hub<E> {
             bundles: BTreeSet::new(),
             agenda: Agenda::default(),
             replies: VecDeque::new(),
+            deliveries: Deliveries::default(),
             // A guessed rate must not slow down a model with its own congestion control (decision
             // 80).
             pace: match E::CONTROLS && params.estimated {
@@ -192,8 +197,13 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         // Without a known address it is unknown whose keys would check the frame.
         let Some(member) = from else { return false };
         let Some(peer) = self.peer(member) else { return false };
-        let Incoming { genuine, envelopes, reply, frames: (received, lost), round_trip, train } =
-            peer.receive(datagram, now);
+        let incoming = peer.receive(datagram, now);
+        let Incoming { genuine, envelopes, reply, frames: (received, lost), .. } = incoming;
+        let Incoming { round_trip, known, train, .. } = incoming;
+        if known != Known::default() {
+            self.deliveries.record(known, now);
+        }
+        let train = train.map(|train| self.deliveries.with_others(train, now));
         if received + lost > 0 {
             self.events.push(CarrierEvent::Frames { member, received, lost });
         }

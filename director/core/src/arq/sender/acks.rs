@@ -75,7 +75,7 @@ impl ArqSender {
             sending.tries = 0;
         }
         report.train = acknowledged
-            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
+            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &mut report, now));
         Some(report)
     }
 
@@ -93,8 +93,8 @@ impl ArqSender {
         report.response = echo.and_then(|echo| sending.response(echo, now));
         let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
         let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
-        report.train =
-            ended.and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
+        report.train = ended
+            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &mut report, now));
         Some(report)
     }
 

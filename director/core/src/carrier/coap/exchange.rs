@@ -79,7 +79,7 @@ impl Exchange for Coap {
             reply: received.reply.map(|reply| self.signed(reply)),
             frames: (report.received, report.lost),
             round_trip: report.round_trip,
-            train: None,
+            ..Incoming::default()
         }
     }
 

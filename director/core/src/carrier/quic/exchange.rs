@@ -190,7 +190,7 @@ impl Exchange for Quic {
             reply: (!reply.is_empty()).then(|| self.marked(&reply)),
             frames: (received, lost),
             round_trip,
-            train: None,
+            ..Incoming::default()
         }
     }
 
