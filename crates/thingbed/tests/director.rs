@@ -90,18 +90,10 @@ duration: 60 s
     assert!(json(&folder.join("summary.json")).is_object());
 }
 
-/// The C library, in the target folder of cargo.
-fn library() -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_thingbed")).parent().unwrap().to_owned();
-    let places = [target.join("libdirector_c.so"), target.join("deps/libdirector_c.so")];
-    let found = places.iter().find(|place| place.exists());
-    found.unwrap_or_else(|| panic!("cargo build -p director-c first: none of {places:?}")).clone()
-}
-
 /// Compiles a C example of the director.
 fn compile(bed: &Bed, name: &str) -> PathBuf {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../director/c");
-    let library = library();
+    let library = common::director_library();
     let folder = library.parent().unwrap().display();
     let source = format!("{root}/examples/{name}.c");
     let lines = std::fs::read_to_string(&source).unwrap();
@@ -149,7 +141,7 @@ duration: 60 s
 ",
             example("director-telemetry").display(),
             compile(&bed, "telemetry").display(),
-            library().display(),
+            common::director_library().display(),
         ),
     );
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
@@ -170,7 +162,7 @@ duration: 60 s
 fn meters_in_c_and_python_answer_a_utility_in_python() {
     let bed = Bed::new();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let library = library();
+    let library = common::director_library();
     let meter = compile(&bed, "meter");
     for program in ["utility.py", "meter.py"] {
         let text = std::fs::read_to_string(format!("{root}/director/python/{program}")).unwrap();

@@ -24,12 +24,6 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_thingbed")).parent().unwrap().to_owned()
 }
 
-fn library() -> PathBuf {
-    let places = ["libdirector_c.so", "deps/libdirector_c.so"].map(|place| target().join(place));
-    let found = places.iter().find(|place| place.exists());
-    found.unwrap_or_else(|| panic!("cargo build -p director-c first: none of {places:?}")).clone()
-}
-
 fn programs(bed: &Bed, experiment: &str) -> String {
     let all = std::fs::read_dir(bed.sweep(experiment).join("programs")).unwrap();
     all.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok()).collect()
@@ -40,7 +34,7 @@ fn programs(bed: &Bed, experiment: &str) -> String {
 #[test]
 fn meters_with_their_own_keys_join_over_ipv6() {
     let bed = Bed::new();
-    let library = library();
+    let library = common::director_library();
     let folder = library.parent().unwrap().display();
     let meter = bed.path().join("meter");
     let built = std::process::Command::new("cc")

@@ -90,6 +90,8 @@ pub struct Features {
     pub zero_rtt: bool,
     /// One transmission reaches all members.
     pub multicast: bool,
+    /// Its traffic measures the path's rate, or it has congestion control.
+    pub measures: bool,
     /// Supported patterns.
     pub patterns: &'static [Pattern],
 }

@@ -214,3 +214,13 @@ pub fn has(program: &str) -> bool {
     }
     there
 }
+
+/// The director's C library in cargo's target folder: the newer one, because `cargo test` renews only that in
+/// `deps`.
+pub fn director_library() -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_thingbed")).parent().unwrap().to_owned();
+    let places = ["libdirector_c.so", "deps/libdirector_c.so"].map(|place| target.join(place));
+    let built = |place: &&PathBuf| fs::metadata(place).and_then(|file| file.modified()).ok();
+    let newest = places.iter().filter(|place| place.exists()).max_by_key(built);
+    newest.unwrap_or_else(|| panic!("cargo build -p director-c first: none of {places:?}")).clone()
+}

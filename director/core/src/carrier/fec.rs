@@ -23,6 +23,7 @@ pub static MODEL: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: true,
+        measures: true,
         patterns: MANY,
     },
     similar: None,

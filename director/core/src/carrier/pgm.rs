@@ -18,6 +18,7 @@ pub static MODEL: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: true,
+        measures: true,
         patterns: MANY,
     },
     similar: Some(ModelId::MulticastFec),

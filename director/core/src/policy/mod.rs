@@ -95,6 +95,8 @@ pub struct Policy {
     challenger: Option<(ModelId, u32)>,
     /// Conditions of the last predictions: expected, with the worst-case loss, and of bad members.
     at: Option<(Conditions, Conditions, Option<Bad>)>,
+    /// Whether models that do not measure the path are the last choice.
+    needs_measuring: bool,
     /// Worst-case frame loss.
     worst_loss: f64,
     /// Members that lose far more than the others.
@@ -162,6 +164,7 @@ impl Policy {
             measured: 0.0,
             challenger: None,
             at: None,
+            needs_measuring: false,
             worst_loss: 0.0,
             bad: None,
             no_multicast: false,
@@ -176,6 +179,12 @@ impl Policy {
     /// Sets which share of the members loses far more than the others.
     pub fn set_bad(&mut self, bad: Option<Bad>) {
         self.bad = bad;
+    }
+
+    /// Sets whether the path must be measured: then models that do not are chosen only where no other works
+    /// (decision 146).
+    pub fn needs_measuring(&mut self, needs: bool) {
+        self.needs_measuring = needs;
     }
 
     /// Messages are missing that an unreliable model never retransmits: the next decision
@@ -243,6 +252,12 @@ impl Policy {
     fn costs(&self, here: &Conditions) -> Vec<(ModelId, f64)> {
         let cost = |candidate: &Candidate| Some((candidate.model, self.cost(candidate, here)?));
         let mut costs: Vec<(ModelId, f64)> = self.candidates.iter().filter_map(cost).collect();
+        let measures = |(model, _): &(ModelId, f64)| model.features().measures;
+        // An application that avoids reliability has chosen what it sends.
+        let needs = self.needs_measuring && self.may_fall_back();
+        if needs && costs.iter().any(measures) {
+            costs.retain(measures);
+        }
         costs.sort_by(|a, b| a.1.total_cmp(&b.1));
         costs
     }

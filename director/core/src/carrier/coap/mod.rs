@@ -17,6 +17,7 @@ pub static CONFIRMABLE: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: false,
+        measures: false,
         patterns: ALL,
     },
     predict: confirmable,
