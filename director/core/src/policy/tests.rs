@@ -70,6 +70,25 @@ fn while_little_is_known_what_sends_again_is_worth_its_price() {
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
 }
 
+/// UDP would be the faster one here; it gives no measurement of an unknown path.
+#[test]
+fn an_unknown_path_is_measured_unless_no_such_model_works_or_reliability_is_avoided() {
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
+    policy.needs_measuring(true);
+    assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpArq);
+    let stays = policy.decide(second(1), &at(0.0), &map, true);
+    assert_eq!((stays.choice, stays.all.len()), (Choice::Stay, 1));
+    // A member that has nothing else.
+    policy.set_member_models([ModelId::UdpRequestResponse].into_iter().collect());
+    let changes = policy.decide(second(2), &at(0.0), &map, true);
+    assert_eq!(changes.choice, Choice::Change(ModelId::UdpRequestResponse));
+    policy.set_member_models(Models::ALL);
+    policy.properties.reliability = Preference::Avoid;
+    let stays = policy.decide(second(3), &at(0.0), &map, true);
+    assert_eq!((stays.choice, stays.all.len()), (Choice::Stay, 2));
+}
+
 #[test]
 fn it_changes_at_once_when_the_model_fails() {
     let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
