@@ -1,6 +1,7 @@
 //! Transport of models without multicast: an exchange with each member, all paced together. Such a
 //! model only implements [`Exchange`].
 
+use super::agenda::Agenda;
 use super::deliveries::Deliveries;
 use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::capacity::{Known, Train};
@@ -76,56 +77,6 @@ type Make<E> = Box<dyn Fn(&Params, u16) -> Option<E> + Send>;
 /// Maximum consecutive datagrams to a member. Serving members one after another completes
 /// messages early, so that they are answered early; the limit prevents that one blocks the others.
 const TURN: u32 = 32;
-
-/// When the exchange with each member is to be polled next: most members of a large group have
-/// nothing to send at a time.
-#[derive(Default)]
-struct Agenda {
-    /// Those that may have a datagram now.
-    active: BTreeSet<MemberId>,
-    /// Times of others, and the same by member.
-    times: BTreeSet<(Instant, MemberId)>,
-    wakes: BTreeMap<MemberId, Instant>,
-    /// Those that may have events.
-    changed: BTreeSet<MemberId>,
-}
-
-impl Agenda {
-    /// The state of an exchange changes.
-    fn touch(&mut self, member: MemberId) {
-        self.active.insert(member);
-        self.changed.insert(member);
-        if let Some(at) = self.wakes.remove(&member) {
-            self.times.remove(&(at, member));
-        }
-    }
-
-    /// An exchange has nothing to send before `until`.
-    fn rest(&mut self, member: MemberId, until: Option<Instant>) {
-        self.active.remove(&member);
-        if let Some(at) = until {
-            self.times.insert((at, member));
-            self.wakes.insert(member, at);
-        }
-    }
-
-    /// Some may have a datagram now, because of the time.
-    fn wake(&mut self, now: Instant) {
-        while let Some((_, member)) = self.times.first().filter(|(at, _)| *at <= now).copied() {
-            self.touch(member);
-        }
-    }
-
-    /// The first that may have a datagram, from `first` on.
-    fn next(&self, first: MemberId) -> Option<MemberId> {
-        self.active.range(first..).chain(self.active.range(..first)).next().copied()
-    }
-
-    /// Time of the next poll.
-    fn wake_at(&self) -> Option<Instant> {
-        self.times.first().map(|(at, _)| *at)
-    }
-}
 
 /// The hub's transport.
 pub struct Hub<E> {

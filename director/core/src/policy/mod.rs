@@ -181,8 +181,8 @@ impl Policy {
         self.bad = bad;
     }
 
-    /// Sets whether the path must be measured: then models that do not are chosen only where no other works
-    /// (decision 146).
+    /// Sets whether the path must be measured: no rate is configured, and the application has not listed
+    /// models. Then those that do not measure are chosen only where no other works (decision 146).
     pub fn needs_measuring(&mut self, needs: bool) {
         self.needs_measuring = needs;
     }

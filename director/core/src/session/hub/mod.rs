@@ -172,9 +172,7 @@ impl Hub {
         let (capacity, assumed) = Self::begin(&config, present);
         let Config { pattern, properties, targets, settings, .. } = config;
         let mut policy = Policy::new(pattern, properties, targets, &suits, *first, settings);
-        // A list of models is the application's choice.
         policy.needs_measuring(capacity.is_estimated() && config.models.is_empty());
-        // Start with the best model of the map, not with the first in the list.
         let estimator = Estimator::new();
         policy.may_lose(estimator.upper_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
