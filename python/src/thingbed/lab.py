@@ -41,7 +41,8 @@ class NodeState:
     Attributes:
         pid: the process of its init, in the host's numbering.
         addresses: its IPv4 addresses, in the order of its interfaces.
-        program, state: its own program, and `running`, `waiting`, `paused` or how it ended; None without one.
+        program, state: its own program, and `running`, `waiting`, `paused` or how it ended; None
+            without one.
         sent_frames, sent_bytes: what the network received from it.
         received_frames, received_bytes: what the network delivered to it.
     """

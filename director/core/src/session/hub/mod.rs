@@ -173,8 +173,8 @@ impl Hub {
         let Config { pattern, properties, targets, settings, .. } = config;
         let mut policy = Policy::new(pattern, properties, targets, &suits, *first, settings);
         policy.needs_measuring(capacity.is_estimated() && config.models.is_empty());
-        let estimator = Estimator::new();
-        policy.may_lose(estimator.upper_loss(assumed.loss));
+        // Start with the best model of the map, not with the first in the list.
+        policy.may_lose(Estimator::new().upper_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
         let mut hub = Self {
             switch: Switch::new(first, all.clone(), asking_time(&assumed, present)),
@@ -188,7 +188,7 @@ impl Hub {
             next: 0,
             policy,
             map,
-            estimator,
+            estimator: Estimator::new(),
             capacity,
             echoes: Echoes::default(),
             distances: Distances::default(),
