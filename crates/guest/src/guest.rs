@@ -7,6 +7,7 @@ use crate::leftovers;
 use crate::machine::Engine;
 use crate::monitor::Monitor;
 use crate::open_trace;
+use crate::placement::Placement;
 use crate::{Error, Image, Machine, Mount, Running, qemu, snapshot, uml};
 use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -55,6 +56,8 @@ pub struct Guest {
     /// The received part of an incomplete line.
     pending: Vec<u8>,
     exit: Option<i32>,
+    /// Its place among the host's CPUs, with User Mode Linux: QEMU works with several threads.
+    placement: Option<Placement>,
     /// Its input while it is paused.
     keys: Option<File>,
     /// The files of this host that it has copies of, in a guest with its own files.
@@ -83,7 +86,9 @@ impl Guest {
                 command.stdin(Stdio::piped()).stdout(log);
                 let output =
                     output(folder.path()).map_err(Error::io("create the guest's output file"))?;
-                Self::start(command, folder, output, Vec::new())
+                let mut guest = Self::start(command, folder, output, Vec::new())?;
+                guest.placement = Some(Placement::of(guest.child.id()));
+                Ok(guest)
             }
             Engine::Qemu { kernel, mips } => {
                 let image = Image::of(machine, kernel, *mips)?;
@@ -137,6 +142,7 @@ impl Guest {
             asked: Vec::new(),
             keys: keys.ok(),
             monitor: None,
+            placement: None,
             child,
             input,
             output,
@@ -162,6 +168,7 @@ impl Guest {
                 }
                 continue;
             }
+            self.placement.iter_mut().for_each(Placement::look);
             // Check this before reading, so that all output before the end is read.
             let ended = self.child.try_wait().map_err(Error::io("wait for the guest"))?;
             let mut buffer = [0; 65_536];

@@ -26,6 +26,7 @@ mod libraries;
 mod machine;
 mod monitor;
 mod open_trace;
+mod placement;
 mod qemu;
 mod randomness;
 mod running;
