@@ -16,21 +16,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Carries frames between the interfaces of two nodes.
 fn carry(ends: Vec<OwnedFd>) {
-    let mut ends: Vec<File> = ends.into_iter().map(File::from).collect();
-    std::thread::spawn(move || {
-        let mut frame = [0; 2_000];
-        loop {
-            for (from, to) in [(0, 1), (1, 0)] {
-                match ends[from].read(&mut frame) {
-                    Ok(len) => drop(ends[to].write(&frame[..len])),
+    let ends: Vec<File> = ends.into_iter().map(File::from).collect();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let [mut from, mut to] = [from, to].map(|end: usize| ends[end].try_clone().unwrap());
+        std::thread::spawn(move || {
+            let mut frame = [0; 2_000];
+            loop {
+                match from.read(&mut frame) {
+                    // Refused until the other interface is up.
+                    Ok(len) => drop(to.write(&frame[..len])),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         std::thread::sleep(Duration::from_micros(200));
                     }
                     Err(_) => return,
                 }
             }
-        }
-    });
+        });
+    }
 }
 
 /// The plan's neighbours are left out: the node must answer ARP and neighbour discovery for its
