@@ -39,11 +39,19 @@ pub(crate) fn explained(mut error: Error, line: impl IntoIterator<Item = OsStrin
     // The parser's usage lists only the options that were given.
     let usage = command.render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
-    // The parser has found an option with a similar name.
-    if error.get(ContextKind::SuggestedArg).is_none() {
-        let tip = StyledStr::from(tip(command, &name, &given));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
+    let word = given.trim_start_matches('-').split('=').next().unwrap_or_default();
+    let own = options_of(command);
+    let tip = match known(&name, word, &own) {
+        Some(tip) => {
+            // The parser looks for similar letters: `--results` is not `--resume`.
+            error.remove(ContextKind::SuggestedArg);
+            tip
+        }
+        None if error.get(ContextKind::SuggestedArg).is_some() => return error,
+        None => unknown(command, &name, word, &own),
+    };
+    let tip = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+    error.insert(ContextKind::Suggested, tip);
     error
 }
 
@@ -63,30 +71,37 @@ fn command_of(root: &mut Command, line: impl IntoIterator<Item = OsString>) -> &
     command
 }
 
-fn tip(command: &Command, name: &str, given: &str) -> String {
-    let word = given.trim_start_matches('-').split('=').next().unwrap_or_default();
-    let own: Vec<&str> = command
-        .get_arguments()
-        .filter(|argument| !argument.is_hide_set())
-        .filter_map(|argument| argument.get_long())
-        .collect();
+/// The names of a command's options.
+fn options_of(command: &Command) -> Vec<String> {
+    let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    shown.filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
+}
+
+/// The fix for a word with a known meaning, for a command with the options `own`.
+fn known(name: &str, word: &str, own: &[String]) -> Option<String> {
+    let has = |option: &str| own.iter().any(|own| own == option);
     if let Some((_, ours)) = SYNONYMS.iter().find(|(others, _)| others.contains(&word))
-        && own.contains(ours)
+        && has(ours)
     {
-        return format!("the option of '{name}' is '--{ours}'");
+        return Some(format!("the option of '{name}' is '--{ours}'"));
     }
     // A lab gets its name here and nowhere else.
     if name.ends_with(" up") && ["name", "lab", "id", "project", "project-name"].contains(&word) {
-        return "a lab has the name of its experiment: use '--set experiment=NAME'".to_owned();
+        return Some(
+            "a lab has the name of its experiment: use '--set experiment=NAME'".to_owned(),
+        );
     }
+    (has("set") && is_key(word))
+        .then(|| format!("`{word}` is a key of the experiment file: use '--set {word}=VALUE'"))
+}
+
+/// What a command takes in place of a word that it does not know.
+fn unknown(command: &Command, name: &str, word: &str, own: &[String]) -> String {
     let takes_keys = command.get_positionals().any(|positional| {
         positional.get_value_names().is_some_and(|names| names.iter().any(|n| n == "KEY=VALUE"))
     });
     if takes_keys {
         return format!("'{name}' takes keys without dashes, such as '{word}=VALUE'");
-    }
-    if own.contains(&"set") && is_key(word) {
-        return format!("`{word}` is a key of the experiment file: use '--set {word}=VALUE'");
     }
     let own: Vec<String> = own.iter().map(|own| format!("--{own}")).collect();
     format!("options of '{name}': {}", own.join(", "))
@@ -119,7 +134,7 @@ mod tests {
             ("thingbed run --duration 5 f.yaml", "use '--set duration=VALUE'"),
             ("thingbed analyze f --iface x", "the option of 'thingbed analyze' is '--point'"),
             ("thingbed link set a --delay 5", "such as 'delay=VALUE'"),
-            ("thingbed ps --wide", "options of 'thingbed ps': --json, --lab"),
+            ("thingbed ps --wide", "options of 'thingbed ps': --lab, --json"),
             ("thingbed ps -x", "options of 'thingbed ps': "),
             ("thingbed --wide", "options of 'thingbed': "),
         ] {
@@ -134,7 +149,7 @@ mod tests {
     #[test]
     fn other_errors_stay() {
         for (line, part) in [
-            ("thingbed run f --output x", "a similar argument exists: '--out'"),
+            ("thingbed run f --quite", "a similar argument exists: '--quiet'"),
             ("thingbed kill", "required arguments were not provided"),
             ("thingbed frobnicate", "unrecognized subcommand"),
             ("thingbed labs a b", "unexpected argument 'a'"),
