@@ -129,12 +129,12 @@ fn packets(seed: u64, count: u64) -> Vec<(u64, u64)> {
     let mut ms = 0;
     let mut packet = |number: u64| {
         let random = units::mix(seed << 32 | number);
-        let phase = units::mix(seed << 40 | number / 40) % 4;
+        let phase = units::mix((seed << 40) | (number / 40)) % 4;
         ms += match phase {
             0 => random % 60,
-            1 => u64::from(random % 10 == 0) * (random >> 8) % 40,
-            2 => u64::from(random % 4 == 0),
-            _ => u64::from(random % 3 == 0) * 3,
+            1 => u64::from(random.is_multiple_of(10)) * (random >> 8) % 40,
+            2 => u64::from(random.is_multiple_of(4)),
+            _ => u64::from(random.is_multiple_of(3)) * 3,
         };
         (ms, 40 + (random >> 20) % 1361)
     };
