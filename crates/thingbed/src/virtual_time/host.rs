@@ -206,7 +206,7 @@ fn serve(
             Event::Silence => {
                 let still = stall.still(guest);
                 if let Some((time, program)) = &still {
-                    screen.paused(*time, program);
+                    screen.paused(*time, program, interrupt_sent);
                 }
                 // The guest receives the interrupt only when the program waits, which may never
                 // happen here.
