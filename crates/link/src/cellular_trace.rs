@@ -21,18 +21,28 @@
 //!
 //! Pure: takes lengths and times, returns times.
 
+mod file;
+mod light;
+mod size_delays;
 mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use file::CellularTraceError;
+pub use light::LightTrace;
+pub use size_delays::SizeDelays;
 pub(crate) use spec::CELLULAR_TRACE;
-pub use spec::{CellularTrace, CellularTraceError, LightTrace, SizeDelays};
+pub use spec::CellularTrace;
 
 use crate::trace::{Follower, packet_bytes};
 use spec::OPPORTUNITY;
 use units::{Instant, Span};
 
 const MS: Span = Span::from_ms(1);
+
+fn ms(count: u32) -> Span {
+    Span::from_ms(count.into())
+}
 
 /// State of one sender.
 #[derive(Debug, Clone)]
@@ -150,8 +160,8 @@ impl CellularReplay {
     fn follow(&mut self, mut train: Train, bytes: u64, now: Instant) -> Instant {
         self.skips = true;
         let elapsed = now - train.start;
-        let opportunities = self.trace.light.opportunities(train.recorded);
-        while opportunities.get(train.place).is_some_and(|at| elapsed >= *at + MS) {
+        let opportunities = self.trace.light.opportunities_ms(train.recorded);
+        while opportunities.get(train.place).is_some_and(|at| elapsed >= ms(*at) + MS) {
             train.place += 1;
             train.left = OPPORTUNITY;
         }
@@ -164,12 +174,12 @@ impl CellularReplay {
     /// light trace.
     fn opportunity(&mut self, train: &Train, now: Instant) -> Instant {
         let earliest = now + train.base_delay;
-        let opportunities = self.trace.light.opportunities(train.recorded);
+        let opportunities = self.trace.light.opportunities_ms(train.recorded);
         match (opportunities.get(train.place), opportunities.last()) {
-            (Some(at), _) => earliest.max(train.start + train.base_delay + *at),
+            (Some(at), _) => earliest.max(train.start + train.base_delay + ms(*at)),
             (None, last) => {
                 self.skips = false;
-                earliest.max(now + last.copied().unwrap_or_default())
+                earliest.max(now + ms(last.copied().unwrap_or_default()))
             }
         }
     }
