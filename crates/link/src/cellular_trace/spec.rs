@@ -1,9 +1,7 @@
 //! Settings of a cellular trace, and its keys in the experiment file.
 
-use super::light::LightTrace;
-use super::size_delays::SizeDelays;
-use crate::Trace;
 use crate::keys::{Contradictions, Key, Kind, Model, time_text};
+use crate::{LightTrace, SizeDelays, Trace};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use units::{Instant, Span};
