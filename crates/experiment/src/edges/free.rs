@@ -68,3 +68,26 @@ fn subnets(node: &Node, used: &mut SubnetSet) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subnet_set::tests::assert_fast;
+
+    #[test]
+    fn edges_among_thousands_of_networks_find_subnets_fast() {
+        let place = Place::default();
+        assert_fast(400, |count| {
+            let mut free = Free { used: SubnetSet::default(), next: 0 };
+            // Every second subnet of the pool is taken.
+            for number in (0..count).map(|number| 2 * (number % (SUBNETS / 2))) {
+                let text = format!("172.31.{}.{}/30", number >> 6, (number & 63) << 2);
+                free.used.insert(text.parse().unwrap());
+            }
+            for _ in 0..count.min(SUBNETS / 2 - 1) {
+                let Content::Scalar(text) = free.take(place).content else { panic!("a subnet") };
+                assert_eq!(free.used.overlapping(text.parse().unwrap()), None);
+            }
+        });
+    }
+}

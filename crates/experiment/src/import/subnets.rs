@@ -123,6 +123,7 @@ fn candidate(number: u32) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subnet_set::tests::assert_fast;
     use std::collections::HashSet;
 
     #[test]
@@ -137,6 +138,18 @@ mod tests {
             assert!(all.insert(subnet));
         }
         assert_eq!(all.len(), 255 + 255 * 255 + 16 * 256 + 256 - 3 - 256);
+    }
+
+    #[test]
+    fn thousands_of_networks_find_subnets_fast() {
+        for prefix in [NARROW, NARROW - 1] {
+            assert_fast(1_000, |count| {
+                let mut free = Free::default();
+                for _ in 0..count {
+                    assert!(free.take(prefix).is_some());
+                }
+            });
+        }
     }
 
     #[test]
