@@ -34,8 +34,9 @@ pub(crate) fn connect(interface: &Interface, tun: &str) -> Step<()> {
             IpAddr::V6(_) => ("ipv6", "proxy_ndp"),
         };
         set(&format!("/proc/sys/net/{family}/conf/{name}/{proxy}"), "1")?;
-        // Otherwise a proxy answers up to 0.8 s later.
-        set(&format!("/proc/sys/net/{family}/neigh/{name}/proxy_delay"), "0")?;
+        // Otherwise a proxy answers up to 0.8 s later. Some kernels hide these files in user namespaces.
+        let delay = format!("/proc/sys/net/{family}/neigh/{name}/proxy_delay");
+        let _ = std::fs::write(delay, "0");
         if let IpAddr::V6(address) = address {
             routing.add_proxy(name, *address)?;
         }
