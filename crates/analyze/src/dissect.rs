@@ -1,5 +1,6 @@
 //! Dissects a packet into its layers and the header fields needed here.
 
+use crate::contexts::KnownContexts;
 use crate::icmp;
 use crate::ieee802154::{self, Frame};
 pub(crate) use crate::ip::Address;
@@ -9,7 +10,6 @@ use crate::lowpan::{self, Lowpan, Packet};
 use crate::names;
 use crate::reassembly::Part;
 use crate::unread::Unread;
-use units::Contexts;
 
 /// A dissected packet. Lengths are those on the wire, in bytes, even if the capture is
 /// truncated: `link + network + transport + carried` is the packet's length.
@@ -140,7 +140,7 @@ pub(crate) fn dissect<'a>(
     link: u16,
     data: &'a [u8],
     length: u32,
-    contexts: &Contexts,
+    contexts: KnownContexts<'_>,
 ) -> Parts<'a> {
     let mut parts = Parts { link: length, ..Parts::default() };
     // Other link types have no pair of addresses here: each of their packets counts as captured for
@@ -178,7 +178,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Dissects a frame of IEEE 802.15.4.
-    fn radio(&mut self, data: &'a [u8], frame: Frame, contexts: &Contexts) -> What {
+    fn radio(&mut self, data: &'a [u8], frame: Frame, contexts: KnownContexts<'_>) -> What {
         let frame = match frame {
             Frame::Data(frame) => frame,
             Frame::Other(name) => return What::Other(name),
@@ -330,7 +330,7 @@ mod tests {
     use etherparse::PacketBuilder;
 
     fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
-        super::dissect(link, data, length, &Contexts::NONE)
+        super::dissect(link, data, length, KnownContexts::NONE)
     }
 
     fn frame(payload: usize) -> Vec<u8> {

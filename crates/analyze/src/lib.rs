@@ -7,6 +7,7 @@
 
 mod address;
 mod coap;
+mod contexts;
 #[cfg(test)]
 mod differential;
 mod dissect;

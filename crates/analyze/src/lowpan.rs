@@ -1,9 +1,10 @@
 //! 6LoWPAN: IPv6 packets in IEEE 802.15.4 frames (RFC 4944; header compression: RFC 6282).
 
+use crate::contexts::KnownContexts;
 use crate::ieee802154::{Data, Station};
 use crate::ip::{self, Address, Ip};
 use crate::unread::Unread;
-use units::{Contexts, Ipv6Prefix};
+use units::Ipv6Prefix;
 
 /// A packet, or the first fragment of one, or a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub(crate) fn payload(
     data: &[u8],
     wire: usize,
     frame: &Data,
-    contexts: &Contexts,
+    contexts: KnownContexts<'_>,
 ) -> Result<Lowpan, Unread> {
     let mut at = 0;
     let identifiers = |stations: [Station; 2]| stations.map(Station::interface_identifier);
@@ -207,7 +208,7 @@ type Ends = [Option<u64>; 2];
 #[derive(Clone, Copy)]
 struct Around<'a> {
     ends: Ends,
-    contexts: &'a Contexts,
+    contexts: KnownContexts<'a>,
     /// Number of packets around this one.
     depth: usize,
 }
@@ -223,7 +224,7 @@ enum Prefix {
 }
 
 impl Prefix {
-    fn of(has_context: bool, number: u8, contexts: &Contexts) -> Self {
+    fn of(has_context: bool, number: u8, contexts: KnownContexts<'_>) -> Self {
         match contexts.get(number) {
             _ if !has_context => Self::LinkLocal,
             Some(prefix) => Self::Known(prefix),
@@ -379,7 +380,7 @@ mod tests {
 
     fn of(data: &[u8], wire: usize) -> Result<Lowpan, Unread> {
         let [source, destination] = SHORT;
-        payload(data, wire, &Data { start: 0, end: wire, source, destination }, &Contexts::NONE)
+        payload(data, wire, &Data { start: 0, end: wire, source, destination }, KnownContexts::NONE)
     }
 
     fn packet(data: &[u8]) -> (usize, Packet) {
@@ -407,14 +408,15 @@ mod tests {
         );
         // No address to derive one from.
         let frame = Data { start: 0, end: 8, source: Station::Absent, destination: SHORT[1] };
-        assert_eq!(payload(&SMALLEST, 8, &frame, &Contexts::NONE), Err(Unread::Damaged));
+        assert_eq!(payload(&SMALLEST, 8, &frame, KnownContexts::NONE), Err(Unread::Damaged));
     }
 
     #[test]
     fn addresses_of_contexts_have_their_prefix_if_it_is_known() {
-        let known = Contexts::try_from(vec!["fd00:6::/64".parse().unwrap()]).unwrap();
+        let named = units::Contexts::try_from(vec!["fd00:6::/64".parse().unwrap()]).unwrap();
+        let known = KnownContexts { named: &named, given: &[] };
         let [source, destination] = SHORT;
-        let of = |header: &[u8], contexts: &Contexts| {
+        let of = |header: &[u8], contexts: KnownContexts<'_>| {
             let data = [header, &[0xf3, 0x12, 0xab, 0xcd]].concat();
             let frame = Data { start: 0, end: data.len(), source, destination };
             match payload(&data, data.len(), &frame, contexts) {
@@ -423,15 +425,15 @@ mod tests {
             }
         };
         // Context 0 for both: all elided, and 8 B.
-        assert_eq!(of(&[0x7e, 0x77], &known), ["fd00:6::ff:fe00:1", "fd00:6::ff:fe00:2"]);
+        assert_eq!(of(&[0x7e, 0x77], known), ["fd00:6::ff:fe00:1", "fd00:6::ff:fe00:2"]);
         let eight = [0x7e, 0x57, 0, 0, 0, 0, 0, 0, 0, 9];
-        assert_eq!(of(&eight, &known)[0], "fd00:6::9");
-        assert_eq!(of(&eight, &Contexts::NONE), ["context 0::9", "context 0::ff:fe00:2"]);
+        assert_eq!(of(&eight, known)[0], "fd00:6::9");
+        assert_eq!(of(&eight, KnownContexts::NONE), ["context 0::9", "context 0::ff:fe00:2"]);
         // Context 2 of the source, 0 of the destination.
-        assert_eq!(of(&[0x7e, 0xf7, 0x20], &known), ["context 2::ff:fe00:1", "fd00:6::ff:fe00:2"]);
+        assert_eq!(of(&[0x7e, 0xf7, 0x20], known), ["context 2::ff:fe00:1", "fd00:6::ff:fe00:2"]);
         // A group of the network.
         let group = [0x7e, 0x7c, 0x33, 0, 0, 0, 0, 1];
-        assert_eq!(of(&group, &known)[1], "ff33:40:fd00:6::1");
+        assert_eq!(of(&group, known)[1], "ff33:40:fd00:6::1");
     }
 
     #[test]

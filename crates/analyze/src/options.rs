@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 use std::time::Duration;
+use units::Ipv6Prefix;
 
 /// A protocol whose messages are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,6 +57,9 @@ pub struct Options {
     /// Ports of a protocol, in addition to those of IANA. A stream whose first bytes
     /// identify its protocol needs none.
     pub ports: Vec<(Protocol, u16)>,
+    /// Prefixes of 6LoWPAN contexts by number, from 0 to 15. They take precedence over those that the
+    /// capture names.
+    pub contexts: Vec<(u8, Ipv6Prefix)>,
     /// The maximum number of separate flows and addresses. Beyond it, those that were idle
     /// for longest are added up in one row. Default: 65,536.
     pub flows: usize,
@@ -71,6 +75,7 @@ impl Default for Options {
             between: None,
             within: Duration::from_secs(10),
             ports: Vec::new(),
+            contexts: Vec::new(),
             flows: 65_536,
             waiting: 64 << 20,
         }

@@ -6,6 +6,7 @@ mod outcome;
 mod points;
 
 use crate::coap;
+use crate::contexts::KnownContexts;
 use crate::dissect::{Address, Parts, Tcp, What, dissect};
 use crate::error::Error;
 use crate::figures::{Analysis, FlowFigures, NodeFigures, TcpFigures};
@@ -106,7 +107,9 @@ impl Listener for Survey<'_> {
         self.end = self.end.max(packet.at);
         self.points.count(packet.point, length);
         self.cut += u64::from((packet.data.len() as u32) < length);
-        let (link, contexts) = (self.points.link(packet.point), self.points.contexts(packet.point));
+        let link = self.points.link(packet.point);
+        let named = self.points.contexts(packet.point);
+        let contexts = KnownContexts { named, given: &self.options.contexts };
         let parts = dissect(link, packet.data, length, contexts);
         let sighting = Sighting {
             point: packet.point,

@@ -58,6 +58,7 @@ mod scalar;
 mod schema;
 mod source;
 mod subnet;
+mod subnet_set;
 mod substitute;
 mod target;
 #[cfg(test)]

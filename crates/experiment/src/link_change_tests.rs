@@ -148,6 +148,9 @@ fn sample(key: &Key, trace: &str) -> String {
         Kind::WordOr(words, _) => words.last().unwrap().0.to_owned(),
         Kind::OneOrMore(_) => "{at: 1 s, lasts: 2 s}".to_owned(),
         Kind::Map(model) if model.name == "Handover" => "{every: 5 s, pause: 5 ms}".to_owned(),
+        Kind::Map(model) if model.name == "CellularTrace" => {
+            format!("{{light: {0}.light, heavy: {0}}}", trace)
+        }
         Kind::Map(model) => {
             let required = model.keys.iter().filter(|key| key.is_required);
             let keys = required.map(|key| format!("{}: {}", key.name, sample(key, trace)));
@@ -184,6 +187,7 @@ fn a_live_change_of_any_key_obeys_the_rules_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("up.trace");
     std::fs::write(&trace, "1\n5\n").unwrap();
+    std::fs::write(folder.path().join("up.trace.light"), "0 20 0\n100 30 0\n").unwrap();
     let trace = trace.display().to_string();
     let all: Texts = Configured::all_keys().map(|key| (key.name, sample(key, &trace))).collect();
     let together = ["delay", "jitter", "loss", "corrupt", "duplicate", "reorder", "rate"];
@@ -194,7 +198,8 @@ fn a_live_change_of_any_key_obeys_the_rules_of_the_file() {
             let mut link = base.clone();
             link.insert(key, value.clone());
             let Ok(configured) = by_file(&link) else { continue };
-            for (new, value) in all.iter().filter(|(new, _)| *new != key && **new != "trace") {
+            let is_new = |new: &str| new != *key && !["trace", "cellular_trace"].contains(&new);
+            for (new, value) in all.iter().filter(|(new, _)| is_new(new)) {
                 let changed = serde_json::from_value(json!({ *new: value })).unwrap();
                 let replaced = Configured::replaced(&changed);
                 let mut both = link.clone();

@@ -23,9 +23,10 @@ pub(crate) fn write_programs(f: &mut fmt::Formatter<'_>, node: &PlannedNode) -> 
 fn write_machine(f: &mut fmt::Formatter<'_>, machine: &PlannedMachine) -> fmt::Result {
     let kind = if machine.is_emulated { "machine" } else { "firmware" };
     write!(f, "    {kind}: {}", machine.argv.join(" "))?;
-    match &machine.taps[..] {
-        [] => writeln!(f)?,
-        taps => writeln!(f, " at {}", taps.join(", "))?,
+    match (&machine.taps[..], &machine.tun) {
+        ([], None) => writeln!(f)?,
+        ([], Some(tun)) => writeln!(f, " at the tunnel {tun}")?,
+        (taps, _) => writeln!(f, " at {}", taps.join(", "))?,
     }
     for step in &machine.steps {
         write!(f, "    console:")?;

@@ -29,15 +29,25 @@ fn blocks(document: &str) -> Vec<String> {
     parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// Checks `text` in a folder with the payload files that it names.
+/// Keys that name files, and what these may contain.
+const FILES: [(&str, &str); 3] = [
+    ("payload: ", "reading ##########"),
+    ("light: ", "0 20 0 1\n100 25 0\n"),
+    ("heavy: ", "1\n2\n"),
+];
+
+/// Checks `text` in a folder with the files that it names.
 fn check(text: &str) {
     let dir = tempfile::tempdir().unwrap();
-    for line in text.lines() {
-        let Some((_, rest)) = line.split_once("payload: ") else { continue };
-        let name = rest.split([',', '}', ' ']).next().unwrap();
+    let named = |line: &str, (key, content): (&str, &'static str)| {
+        let (_, rest) = line.split_once(key)?;
+        Some((rest.split([',', '}', ' ']).next()?.to_owned(), content))
+    };
+    for (name, content) in text.lines().flat_map(|line| FILES.map(|key| named(line, key))).flatten()
+    {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "reading ##########").unwrap();
+        fs::write(path, content).unwrap();
     }
     let path = dir.path().join("e.yaml");
     fs::write(&path, text).unwrap();

@@ -21,6 +21,7 @@ fn experiments() -> Vec<String> {
     };
     vec![
         link("{trace: FILE}"),
+        link("{cellular_trace: {light: FILE, heavy: FILE, size_delays: FILE}}"),
         link("{delay: 5 ms, jitter: 1 ms, distribution: {table: FILE}}"),
         format!("{BEGIN}    profile: ./FILE\n"),
         workload("interaction: {source: a-1, sinks: a-2, model: fixed, payload: FILE}"),

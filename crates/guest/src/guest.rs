@@ -213,10 +213,11 @@ impl Guest {
     pub fn running(&mut self) -> Option<Running> {
         self.input.as_ref()?;
         let pid = Pid::from_raw(self.child.id() as i32);
+        let before = self.console_bytes().len();
         kill(pid, Signal::SIGUSR1).ok()?;
         // The kernel answers on its console, in its own time.
         std::thread::sleep(ANSWER);
-        self.console().lines().rev().find_map(Running::from_line)
+        Running::after(&self.console_bytes(), before)
     }
 
     /// The files of this host (relative to `home`) that programs opened and that the guest lacks,
@@ -230,9 +231,11 @@ impl Guest {
 
     /// The output on its console.
     pub fn console(&self) -> String {
-        fs::read(console(self.folder.path()))
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default()
+        String::from_utf8_lossy(&self.console_bytes()).into_owned()
+    }
+
+    fn console_bytes(&self) -> Vec<u8> {
+        fs::read(console(self.folder.path())).unwrap_or_default()
     }
 
     fn line(&mut self) -> Option<String> {

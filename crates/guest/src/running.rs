@@ -12,6 +12,13 @@ pub struct Running {
 }
 
 impl Running {
+    /// The last answer on the console behind its first `before` bytes. An earlier one is no answer: on a
+    /// busy machine, a guest that has not answered yet would seem to stand still.
+    pub(crate) fn after(console: &[u8], before: usize) -> Option<Self> {
+        let new = String::from_utf8_lossy(console.get(before..)?);
+        new.lines().rev().find_map(Self::from_line)
+    }
+
     /// Parses the kernel's answer: `guest: at 1200 ns, running python3 (57)`.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (at, rest) = line.trim().strip_prefix("guest: at ")?.split_once(" ns, running ")?;
@@ -26,6 +33,16 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_to_an_earlier_query_is_none() {
+        let first = b"boots \xff\nguest: at 5 ns, running a (7)\n";
+        let both = [&first[..], b"guest: at 9 ns, running b (8)\n"].concat();
+        assert_eq!(Running::after(first, first.len()), None);
+        assert_eq!(Running::after(first, first.len() + 1), None);
+        assert_eq!(Running::after(first, 0).map(|running| running.at_ns), Some(5));
+        assert_eq!(Running::after(&both, first.len()).map(|running| running.at_ns), Some(9));
+    }
 
     #[test]
     fn the_kernels_answer_is_read() {

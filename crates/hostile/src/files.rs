@@ -8,7 +8,7 @@ use ::trace::{Arrivals, Method, Mix, Reader, Tally, read_resources};
 use director::{Conditions, PerformanceMap};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use link::{Distribution, Impairment, Keys, Table, Trace};
+use link::{Distribution, Impairment, Keys, LightTrace, SizeDelays, Table, Trace};
 use record::event::{
     self, ExchangeEvent, MessageEvent, Probed, SectionEvent, SinkEvent, SourceEvent,
 };
@@ -27,6 +27,10 @@ pub(crate) fn tables(bytes: &[u8]) {
     if let Ok(trace) = Trace::parse(file, text) {
         assert!(trace.mean_bit_s() > 0.0);
     }
+    if let Err(error) = LightTrace::parse(file, text) {
+        assert!(!error.to_string().is_empty());
+    }
+    let _ = SizeDelays::parse(file, text);
     if let Ok(table) = Table::parse(file, text) {
         let shape = Distribution::Table(table);
         for u in [0.0, 0.5, 1.0 - f64::EPSILON] {

@@ -59,6 +59,7 @@ fn member(i: u16, nodes: u16) -> Member {
         is_advertised: false,
         advertised: None,
         tap: None,
+        tun: None,
         is_port: false,
     };
     let spec = NodeSpec {

@@ -8,6 +8,7 @@ use crate::emulator::Emulator;
 use crate::failure::Failure;
 use crate::interface::{self, add_neighbours, change_mtu};
 use crate::machine_tap;
+use crate::machine_tun;
 use crate::nat;
 use crate::program::{self, Own, Start};
 use crate::root;
@@ -203,6 +204,7 @@ fn set_up(
             None => interface::make_tap(spec, number),
         };
         spec.tap.iter().try_for_each(|tap| machine_tap::connect(spec, tap))?;
+        spec.tun.iter().try_for_each(|tun| machine_tun::connect(spec, tun))?;
         link
     })
     .collect()

@@ -106,7 +106,9 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     if spec.is_advertised {
         accept_advertisements(&spec.name, spec.advertised)?;
     }
-    for (own, prefix) in &spec.addresses {
+    // A program at the other end of a tunnel has the addresses.
+    let own = if spec.tun.is_some() { &[] } else { &spec.addresses[..] };
+    for (own, prefix) in own {
         let IpAddr::V4(own) = own else { continue };
         let mut address = request(&spec.name)?;
         address.ifr_ifru.ifru_addr = internet(*own);
@@ -128,13 +130,13 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
             neighbour(&socket, &spec.name, *address, *mac)?;
         }
     }
-    if has_ipv6 { set_up_ipv6(spec) } else { Ok(()) }
+    if has_ipv6 { set_up_ipv6(spec, own) } else { Ok(()) }
 }
 
-/// Adds the IPv6 addresses and neighbours of an interface that is up.
-fn set_up_ipv6(spec: &Interface) -> Step<()> {
+/// Adds the IPv6 ones of these addresses, and the neighbours of an interface that is up.
+fn set_up_ipv6(spec: &Interface, own: &[(IpAddr, u8)]) -> Step<()> {
     let routing = Routing::open()?;
-    for (address, prefix) in &spec.addresses {
+    for (address, prefix) in own {
         if let IpAddr::V6(address) = address {
             routing.add_address(&spec.name, *address, *prefix)?;
         }
@@ -330,6 +332,7 @@ mod tests {
                 is_advertised: false,
                 advertised: None,
                 tap: None,
+                tun: None,
                 is_port: false,
             };
             let _tap = make_tap(&spec, 1000).unwrap();

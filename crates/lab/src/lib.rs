@@ -21,6 +21,7 @@ mod init;
 mod interface;
 mod ledger;
 mod machine_tap;
+mod machine_tun;
 mod meter;
 mod mount_tree;
 mod nat;

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// opens it ends, so that a machine can start again.
 pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
     let socket = socket()?;
-    create(tap)?;
+    create(tap, libc::IFF_TAP)?;
     mtu(&socket, tap, interface.mtu)?;
     // Otherwise the node's kernel would send router solicitations into the network, too.
     disable_ipv6(tap);
@@ -27,8 +27,9 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
     up(&socket, &bridge)
 }
 
-/// Creates a persistent TAP, which any user of the node may open.
-pub(crate) fn create(name: &str) -> Step<()> {
+/// Creates a persistent TAP (`kind` is `IFF_TAP`) or tunnel (`IFF_TUN`), which any user of the node may
+/// open.
+pub(crate) fn create(name: &str, kind: libc::c_int) -> Step<()> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.
@@ -38,11 +39,11 @@ pub(crate) fn create(name: &str) -> Step<()> {
         OwnedFd::from_raw_fd(fd)
     };
     let mut make = request(name)?;
-    make.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    set(&fd, TUNSETIFF, &mut make, || format!("create the TAP {name}"))?;
+    make.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as libc::c_short;
+    set(&fd, TUNSETIFF, &mut make, || format!("create the interface {name}"))?;
     // SAFETY: a plain system call.
     let kept = unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETPERSIST, 1) };
     Errno::result(kept)
         .map(drop)
-        .map_err(|errno| Failure::of(format!("keep the TAP {name}"), errno))
+        .map_err(|errno| Failure::of(format!("keep the interface {name}"), errno))
 }

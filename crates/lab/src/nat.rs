@@ -40,7 +40,7 @@ pub(crate) fn gateway(ipv6: bool) -> Result<(), Failure> {
 
 /// Creates the uplink with its IPv6 address and default route, for which its program has no options.
 fn uplink_ipv6() -> Result<(), Failure> {
-    machine_tap::create(UPLINK)?;
+    machine_tap::create(UPLINK, libc::IFF_TAP)?;
     enable_ipv6(UPLINK)?;
     up(&socket()?, UPLINK)?;
     let routing = Routing::open()?;

@@ -4,13 +4,15 @@ use crate::failure::Failure;
 use crate::netlink::{Message, NESTED, Socket, ask};
 use crate::wire::Route;
 use nix::errno::Errno;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Address flags of linux/if_addr.h: no duplicate address detection, never expires.
 const NO_DAD: u8 = 0x02;
 const PERMANENT_ADDRESS: u8 = 0x80;
 /// Neighbour state of linux/neighbour.h: never resolved.
 const PERMANENT_NEIGHBOUR: u16 = 0x80;
+/// Flag of linux/neighbour.h: another node's address, for which this one answers.
+const PROXY: u8 = 0x08;
 /// Attributes of linux/if_addr.h and linux/neighbour.h.
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
@@ -74,9 +76,38 @@ impl Routing {
     /// When the kernel refuses it, for example because no network of the node has the next hop.
     pub fn add_route(&self, route: &Route) -> Result<(), Failure> {
         let Route { to, prefix, via } = route;
-        let mut message = new_route(*via, *prefix);
+        let mut message = new_route(via.is_ipv6(), *prefix, libc::RT_SCOPE_UNIVERSE);
+        message.bytes(libc::RTA_GATEWAY, &octets(*via));
         message.bytes(libc::RTA_DST, &octets(*to));
         self.ask(message, || format!("add the route to {to}/{prefix} by {via}"))
+    }
+
+    /// Adds a route to the first `prefix` bits of `to` without a router: by the interface `name`.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses the route.
+    pub fn add_direct_route(&self, to: IpAddr, prefix: u8, name: &str) -> Result<(), Failure> {
+        // A router of IPv4 must be on a link, not behind one.
+        let scope = if to.is_ipv6() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
+        let mut message = new_route(to.is_ipv6(), prefix, scope);
+        message.bytes(libc::RTA_DST, &octets(masked(to, prefix)));
+        message.bytes(libc::RTA_OIF, &index(name)?.to_ne_bytes());
+        self.ask(message, || format!("add the route to {to}/{prefix} by {name}"))
+    }
+
+    /// Makes the interface `name` answer neighbour discovery for an IPv6 address that is elsewhere.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses the entry.
+    pub fn add_proxy(&self, name: &str, of: Ipv6Addr) -> Result<(), Failure> {
+        let mut header = vec![libc::AF_INET6 as u8, 0, 0, 0];
+        header.extend(index(name)?.to_ne_bytes());
+        header.extend(PERMANENT_NEIGHBOUR.to_ne_bytes());
+        header.extend([PROXY, 0]);
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let mut message = Message::new(libc::RTM_NEWNEIGH, flags, &header);
+        message.bytes(NEIGHBOUR, &of.octets());
+        self.ask(message, || format!("make {name} answer for {of}"))
     }
 
     /// Adds an IPv6 default route by a router on the link of the interface `name`.
@@ -84,7 +115,8 @@ impl Routing {
     /// # Errors
     /// There is no such interface, or the kernel refuses the route.
     pub fn add_default_route(&self, name: &str, via: Ipv6Addr) -> Result<(), Failure> {
-        let mut message = new_route(via.into(), 0);
+        let mut message = new_route(true, 0, libc::RT_SCOPE_UNIVERSE);
+        message.bytes(libc::RTA_GATEWAY, &via.octets());
         message.bytes(libc::RTA_OIF, &index(name)?.to_ne_bytes());
         self.ask(message, || format!("add the default route by {via} on {name}"))
     }
@@ -94,16 +126,29 @@ impl Routing {
     }
 }
 
-/// A request for a route by `via`, without its destination.
-fn new_route(via: IpAddr, prefix: u8) -> Message {
-    let family = if via.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+/// A request for a route, without its destination, next hop and interface.
+fn new_route(is_ipv6: bool, prefix: u8, scope: u8) -> Message {
+    let family = if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
     let mut header = vec![family as u8, prefix, 0, 0, libc::RT_TABLE_MAIN];
-    header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
+    header.extend([libc::RTPROT_STATIC, scope, libc::RTN_UNICAST]);
     header.extend([0; 4]);
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
-    message.bytes(libc::RTA_GATEWAY, &octets(via));
-    message
+    Message::new(libc::RTM_NEWROUTE, flags, &header)
+}
+
+/// The first `prefix` bits of an address, then zeros.
+fn masked(address: IpAddr, prefix: u8) -> IpAddr {
+    let zeros = |bits: u32| bits.saturating_sub(prefix.into());
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(zeros(32)).unwrap_or(0);
+            Ipv4Addr::from(u32::from(address) & mask).into()
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(zeros(128)).unwrap_or(0);
+            Ipv6Addr::from(u128::from(address) & mask).into()
+        }
+    }
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {
@@ -213,4 +258,23 @@ pub(crate) fn set(path: &str, value: &str) -> Result<(), Failure> {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of(format!("write {path}"), errno)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn a_subnet_has_the_first_bits_of_an_address() {
+        for (address, prefix, subnet) in [
+            ("10.1.2.3", 24, "10.1.2.0"),
+            ("10.1.2.3", 32, "10.1.2.3"),
+            ("10.1.2.3", 0, "0.0.0.0"),
+            ("fd00::1:2", 64, "fd00::"),
+            ("fd00::1:2", 128, "fd00::1:2"),
+            ("fd00::1:2", 0, "::"),
+        ] {
+            assert_eq!(masked(address.parse().unwrap(), prefix).to_string(), subnet);
+        }
+    }
 }

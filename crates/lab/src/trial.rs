@@ -96,6 +96,7 @@ fn temporary(tool: &Path, link: Link, tap: Option<&str>) -> Result<Lab, Error> {
         is_advertised: false,
         advertised: None,
         tap: tap.map(str::to_owned),
+        tun: None,
         is_port: false,
     };
     let spec =

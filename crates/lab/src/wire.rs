@@ -43,6 +43,11 @@ pub struct Interface {
     /// place of the node's kernel. Then there must be neither address nor neighbours.
     #[serde(default)]
     pub tap: Option<String>,
+    /// Name of a tunnel, without Ethernet headers, through which a program of the node has the
+    /// addresses in place of the node's kernel, which routes packets between both. Then the node must
+    /// be a router.
+    #[serde(default)]
+    pub tun: Option<String>,
     /// Whether it is a port of the node's [`Bridge`]. Then there must be neither addresses nor
     /// neighbours.
     #[serde(default)]

@@ -20,6 +20,7 @@ fn member(i: u8) -> Member {
         is_advertised: false,
         advertised: None,
         tap: None,
+        tun: None,
         is_port: false,
     };
     let spec = NodeSpec {

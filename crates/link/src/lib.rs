@@ -4,6 +4,7 @@
 //! does I/O, reads a clock or starts a thread. `engine` does the waiting.
 
 mod carried;
+mod cellular_trace;
 mod channel;
 mod codel;
 mod correlated;
@@ -52,6 +53,7 @@ mod trace;
 mod train;
 
 pub use carried::Carried;
+pub use cellular_trace::{CellularTrace, CellularTraceError, LightTrace, SizeDelays};
 pub use channel::{Channel, ChannelEvent, Heard};
 pub use codel::Codel;
 pub use corrupt::{Corrupt, Corruption};

@@ -102,10 +102,13 @@ impl Stage for QueueSpec {
         for key in ["queue", "codel", "red"] {
             check_rate(keys, key, wait, found);
         }
-        for key in ["codel", "red"].into_iter().filter(|key| keys.has(key) && keys.has("grant")) {
-            let text =
-                format!("`{key}` together with `grant`, which sets the send times of frames");
-            found.add(key, text, "remove it; `queue` limits the queue length");
+        for scheduler in ["grant", "cellular_trace"].into_iter().filter(|key| keys.has(key)) {
+            for key in ["codel", "red"].into_iter().filter(|key| keys.has(key)) {
+                let text = format!(
+                    "`{key}` together with `{scheduler}`, which sets the send times of frames"
+                );
+                found.add(key, text, "remove it; `queue` limits the queue length");
+            }
         }
         let is_empty = match keys.get("queue") {
             Some(Limit::Frames(most)) => most < Limit::FEWEST_FRAMES,

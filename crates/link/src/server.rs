@@ -1,12 +1,13 @@
 //! Transmission of one direction's frames, one after another.
 
+use crate::cellular_trace::{CELLULAR_TRACE, CellularReplay};
 use crate::grant::GRANT;
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, REMOVE};
 use crate::lora::LORA;
 use crate::serialiser::{CELLS, SignedBytes};
 use crate::stage::{ChannelWait, Stage};
 use crate::trace::Follower;
-use crate::{Cell, Framing, Grant, GrantSpec, Lora, LoraSpec, Serialiser, Trace};
+use crate::{Cell, CellularTrace, Framing, Grant, GrantSpec, Lora, LoraSpec, Serialiser, Trace};
 use std::path::Path;
 use units::{Bytes, Instant, Rate};
 
@@ -23,6 +24,8 @@ pub enum Scheduler {
     },
     /// Delivery opportunities of a recorded link.
     Trace(Trace),
+    /// Delivery opportunities of a recorded cellular link under light and heavy load.
+    Cellular(CellularTrace),
     /// Grants of a cellular network.
     Grant(GrantSpec),
     /// A LoRa radio.
@@ -70,7 +73,7 @@ impl Transmission {
 }
 
 /// Keys of the schedulers, of which a link has one: each decides when frames are sent.
-pub const SCHEDULERS: [&str; 4] = ["rate", "trace", "grant", "lora"];
+pub const SCHEDULERS: [&str; 5] = ["rate", "trace", "cellular_trace", "grant", "lora"];
 /// Minimum rate of netem, bit/s: it counts whole bytes per second.
 const NETEM_RATE: u64 = 8;
 
@@ -107,6 +110,12 @@ impl Stage for Transmission {
              repeats after its last time. Values: path.",
         ),
         Key::new(
+            "cellular_trace",
+            Kind::Map(&CELLULAR_TRACE),
+            "Traces under light and heavy load in CellReplay's format, in place of `rate`. The base \
+             delay of the light trace adds to `delay`.",
+        ),
+        Key::new(
             "grant",
             Kind::Map(&GRANT),
             "Transport blocks granted by a cellular network, in place of `rate`.",
@@ -124,12 +133,13 @@ impl Stage for Transmission {
         let grant = keys.read("grant")?.map(Scheduler::Grant);
         let lora = keys.read("lora")?.map(Scheduler::Lora);
         let trace = keys.read("trace")?.map(Scheduler::Trace);
+        let cellular = keys.read("cellular_trace")?.map(Scheduler::Cellular);
         let burst = keys.read_or_default("burst")?;
         let rate = keys.read("rate")?.map(|rate| Scheduler::Rate { rate, burst });
         let overhead: SignedBytes = keys.read_or_default("overhead")?;
         let framing = Framing { overhead: overhead.0, cell: keys.read::<Cell>("cell")? };
         // A checked file has at most one of them.
-        Ok(Self { scheduler: grant.or(lora).or(trace).or(rate), framing })
+        Ok(Self { scheduler: grant.or(lora).or(cellular).or(trace).or(rate), framing })
     }
 
     fn write(&self, keys: &mut Keys) {
@@ -140,6 +150,7 @@ impl Stage for Transmission {
                 keys.put("burst", burst);
             }
             Some(Scheduler::Trace(trace)) => keys.insert("trace", trace),
+            Some(Scheduler::Cellular(trace)) => keys.insert("cellular_trace", trace),
             Some(Scheduler::Grant(grant)) => keys.insert("grant", grant),
             Some(Scheduler::Lora(lora)) => keys.insert("lora", lora),
         }
@@ -180,9 +191,12 @@ impl Stage for Transmission {
         if keys.get::<Bytes>("burst").is_some_and(|burst| burst > Bytes::ZERO) {
             found.add("burst", "a burst above the rate", REMOVE);
         }
-        for (key, what) in
-            [("trace", "a recorded trace"), ("grant", "grants"), ("lora", "a LoRa radio")]
-        {
+        for (key, what) in [
+            ("trace", "a recorded trace"),
+            ("cellular_trace", "a recorded trace"),
+            ("grant", "grants"),
+            ("lora", "a LoRa radio"),
+        ] {
             if keys.has(key) {
                 found.add(key, what, REMOVE);
             }
@@ -196,6 +210,7 @@ impl Stage for Transmission {
             Scheduler::Trace(trace) => {
                 format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
             }
+            Scheduler::Cellular(trace) => trace.text(),
             Scheduler::Grant(grant) => grant.text(),
             Scheduler::Lora(lora) => lora.text(),
         };
@@ -213,24 +228,37 @@ impl Stage for Transmission {
     }
 
     fn load(&mut self, base: &Path, found: &mut Contradictions) {
-        let Some(Scheduler::Trace(trace)) = &self.scheduler else { return };
-        self.scheduler = match Trace::read(&base.join(&trace.file)) {
-            Ok(trace) => Some(Scheduler::Trace(trace)),
-            Err(error) => {
-                let fix = "a file in the trace format of Mahimahi; paths are relative to this file";
-                found.add("trace", error.to_string(), fix);
-                None
+        match &self.scheduler {
+            Some(Scheduler::Trace(trace)) => match Trace::read(&base.join(&trace.file)) {
+                Ok(trace) => self.scheduler = Some(Scheduler::Trace(trace)),
+                Err(error) => {
+                    let fix =
+                        "a file in the trace format of Mahimahi; paths are relative to this file";
+                    found.add("trace", error.to_string(), fix);
+                    self.scheduler = None;
+                }
+            },
+            Some(Scheduler::Cellular(trace)) => {
+                self.scheduler = trace.load(base, found).map(Scheduler::Cellular);
             }
+            _ => {}
         }
     }
 
     fn keep_loaded(&mut self, before: &Self) {
-        if let (Some(Scheduler::Trace(trace)), Some(Scheduler::Trace(loaded))) =
-            (&mut self.scheduler, &before.scheduler)
-            // Another key has changed: the file is not read again.
-            && trace.file == loaded.file
-        {
-            *trace = loaded.clone();
+        // Another key has changed: files are not read again.
+        match (&mut self.scheduler, &before.scheduler) {
+            (Some(Scheduler::Trace(trace)), Some(Scheduler::Trace(loaded)))
+                if trace.file == loaded.file =>
+            {
+                *trace = loaded.clone();
+            }
+            (Some(Scheduler::Cellular(trace)), Some(Scheduler::Cellular(loaded)))
+                if trace.has_files_of(loaded) =>
+            {
+                *trace = CellularTrace { idle: trace.idle, ..loaded.clone() };
+            }
+            _ => {}
         }
     }
 
@@ -249,6 +277,8 @@ pub(crate) enum Server {
     Rate(Serialiser),
     /// At the opportunities of a recorded link.
     Trace(Follower),
+    /// At those of a recorded cellular link.
+    Cellular(Box<CellularReplay>),
     /// In time blocks that a network grants.
     Grant(Grant),
     /// By a LoRa radio.
@@ -261,15 +291,30 @@ impl Server {
         Some(match scheduler? {
             Scheduler::Rate { rate, burst } => Self::Rate(Serialiser::new(*rate, *burst)),
             Scheduler::Trace(trace) => Self::Trace(Follower::new(trace.clone())),
+            Scheduler::Cellular(trace) => {
+                Self::Cellular(Box::new(CellularReplay::new(trace.clone())))
+            }
             Scheduler::Grant(grant) => Self::Grant(Grant::new(grant.clone())),
             Scheduler::Lora(lora) => Self::Lora(Lora::new(lora.clone())),
         })
     }
 
-    /// Whether it needs frames on arrival: several frames share a block, so a frame cannot
-    /// wait until the previous one has left.
+    /// Whether it needs frames on arrival: several frames share a block, or pass a delay before
+    /// the queue, so a frame cannot wait until the previous one has left.
     pub fn looks_ahead(&self) -> bool {
-        matches!(self, Self::Grant(_))
+        matches!(self, Self::Grant(_) | Self::Cellular(_))
+    }
+
+    /// When a frame of `on_wire` bytes that arrives at `now` reaches the queue in front of it, as
+    /// [`Self::send`] expects: at once, except behind the delay of a cellular trace.
+    pub fn reach(&mut self, on_wire: u64, now: Instant, epoch: Instant) -> Instant {
+        match self {
+            Self::Cellular(replay) => {
+                let since = Instant::START + (now - epoch);
+                epoch + replay.reach(on_wire, since).since_start()
+            }
+            _ => now,
+        }
     }
 
     /// Applies the new settings. Frames already sent are not affected.
@@ -280,6 +325,8 @@ impl Server {
             }
             (Some(Self::Trace(follower)), Some(Scheduler::Trace(trace)))
                 if follower.follows(trace) => {}
+            (Some(Self::Cellular(replay)), Some(Scheduler::Cellular(trace)))
+                if replay.follows(trace) => {}
             (Some(Self::Grant(_)), Some(Scheduler::Grant(_)))
             | (Some(Self::Lora(_)), Some(Scheduler::Lora(_)))
                 if before.scheduler == now.scheduler => {}
@@ -289,13 +336,14 @@ impl Server {
     }
 
     /// Departure time of the last bit of a frame of `len` bytes (`on_wire` bytes on the
-    /// link) that starts at `now`; `epoch` is the start of impairments.
+    /// link) that starts at `now`, or reached the queue then; `epoch` is the start of impairments.
     pub fn send(&mut self, len: usize, on_wire: u64, now: Instant, epoch: Instant) -> Instant {
         // The clocks of a trace and of grants start with the impairments.
         let since = Instant::START + (now - epoch);
         match self {
             Self::Rate(serialiser) => serialiser.send(on_wire, now),
             Self::Trace(follower) => epoch + follower.send(on_wire, since).since_start(),
+            Self::Cellular(replay) => epoch + replay.send(on_wire, since).since_start(),
             Self::Grant(grant) => epoch + grant.send(len, since).since_start(),
             Self::Lora(lora) => lora.send(on_wire, now),
         }

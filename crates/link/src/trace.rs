@@ -21,6 +21,8 @@ pub struct Trace {
     pub file: PathBuf,
     /// Times of the opportunities, in ms. Not stored with a plan; the file path is.
     at_ms: Arc<[u32]>,
+    /// Bytes per opportunity.
+    opportunity: u64,
 }
 
 /// Why a trace is not usable.
@@ -37,7 +39,7 @@ pub enum TraceError {
     /// A line contains something other than a time.
     #[error(
         "{}, line {line}: `{text}` is not a time in whole milliseconds; a trace has one per line, \
-         each for the transmission of 1504 B",
+         each an opportunity to send a packet",
         file.display()
     )]
     NotATime {
@@ -77,7 +79,7 @@ pub enum TraceError {
 impl From<PathBuf> for Trace {
     /// A trace whose file is not read yet.
     fn from(file: PathBuf) -> Self {
-        Self { file, at_ms: Arc::default() }
+        Self { file, at_ms: Arc::default(), opportunity: OPPORTUNITY }
     }
 }
 
@@ -124,15 +126,26 @@ impl Trace {
         match at_ms.last() {
             None => Err(TraceError::Empty { file }),
             Some(0) => Err(TraceError::NoLength { file }),
-            Some(_) => Ok(Self { file, at_ms: at_ms.into() }),
+            Some(_) => Ok(Self { file, at_ms: at_ms.into(), opportunity: OPPORTUNITY }),
         }
+    }
+
+    /// The same times with opportunities of this many bytes, above 0, in place of Mahimahi's.
+    pub(crate) fn with_opportunity(self, bytes: u64) -> Self {
+        Self { opportunity: bytes, ..self }
     }
 
     /// Mean rate in bit/s.
     pub fn mean_bit_s(&self) -> f64 {
         let length = f64::from(self.at_ms.last().copied().unwrap_or(0)) / 1e3;
-        (self.at_ms.len() as u64 * OPPORTUNITY * 8) as f64 / length.max(1e-3)
+        (self.at_ms.len() as u64 * self.opportunity * 8) as f64 / length.max(1e-3)
     }
+}
+
+/// Bytes that a frame of `len` bytes, including the Ethernet header, takes of opportunities: those of
+/// its IP packet and 4 more, as in Mahimahi.
+pub(crate) fn packet_bytes(len: u64) -> u64 {
+    len.saturating_sub(ETHERNET_HEADER) + TUN_HEADER
 }
 
 /// Position in a trace over time.
@@ -146,7 +159,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     pub fn new(trace: Trace) -> Self {
-        Self { trace, place: 0, left: OPPORTUNITY }
+        Self { place: 0, left: trace.opportunity, trace }
     }
 
     /// Whether this is the trace in use.
@@ -159,26 +172,26 @@ impl Follower {
     /// without a queued frame pass unused. As in Mahimahi, the frame takes the bytes of its
     /// IP packet and 4 more.
     pub fn send(&mut self, len: u64, at: Instant) -> Instant {
-        let len = len.saturating_sub(ETHERNET_HEADER) + TUN_HEADER;
+        let (len, opportunity) = (packet_bytes(len), self.trace.opportunity);
         let all = self.trace.at_ms.len() as u64;
         if all == 0 {
             return at;
         }
         if self.time(self.place) < at {
             self.place = self.first(at);
-            self.left = OPPORTUNITY;
+            self.left = opportunity;
         }
         let mut rest = len;
         while rest > self.left {
             rest -= self.left;
             self.place += 1;
-            self.left = OPPORTUNITY;
+            self.left = opportunity;
         }
         self.left -= rest;
         let done = self.time(self.place);
         if self.left == 0 {
             self.place += 1;
-            self.left = OPPORTUNITY;
+            self.left = opportunity;
         }
         done
     }

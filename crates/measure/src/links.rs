@@ -70,6 +70,7 @@ impl LinkRow {
     pub fn rate_configured_bit_s(&self) -> f64 {
         match &self.configured.transmission.scheduler {
             Some(Scheduler::Trace(trace)) => trace.mean_bit_s(),
+            Some(Scheduler::Cellular(trace)) => trace.mean_bit_s(),
             Some(Scheduler::Rate { rate, .. }) => rate.bit_s() as f64,
             Some(Scheduler::Grant(_) | Scheduler::Lora(_)) | None => 0.0,
         }

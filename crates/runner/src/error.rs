@@ -175,6 +175,9 @@ pub enum Error {
     /// The user stopped it before there were results.
     #[error("stopped before the run started; nothing was measured")]
     Interrupted,
+    /// The user stopped it during the measurement, and it could not write what there was.
+    #[error("stopped during the measurement, without results: {0}")]
+    Abandoned(String),
     /// Any other error of the kernel.
     #[error("could not {tried}: {source}")]
     Io {
@@ -186,6 +189,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the user stopped it.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::Abandoned(_))
+    }
+
     /// Whether the other runs of the sweep would fail in the same way: none works without nodes or
     /// a disk.
     pub fn ends_sweep(&self) -> bool {

@@ -9,6 +9,10 @@ use std::time::Duration;
 
 /// Reads the capture, prints the analysis, and writes the page if the arguments name one.
 pub fn analyze(arguments: &Analyze) -> Status {
+    if let Some(number) = arguments.context_given_twice() {
+        complain(format_args!("--context {number}=... is given twice; keep one of them"));
+        return Status::Wrong;
+    }
     let analysis = match read(arguments) {
         Ok(analysis) => analysis,
         Err(error) => {
@@ -51,6 +55,7 @@ fn read(arguments: &Analyze) -> Result<Analysis, Error> {
         between: arguments.from.clone().zip(arguments.to.clone()),
         within: Duration::from_nanos(arguments.within.as_ns()),
         ports: arguments.port.clone(),
+        contexts: arguments.context.clone(),
         ..Options::default()
     };
     if arguments.file == Path::new("-") {

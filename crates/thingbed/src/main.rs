@@ -22,6 +22,7 @@ mod load;
 mod lock;
 mod manual;
 mod map;
+mod mistake;
 mod outcome;
 mod output;
 mod outside;
@@ -64,7 +65,9 @@ fn main() -> ExitCode {
     // Answers a shell that asks for completions, and ends.
     // Before parsing: an incomplete command line is an error for the parser.
     clap_complete::CompleteEnv::with_factory(Arguments::command).var(manual::COMPLETE).complete();
-    let status = match Arguments::parse().command {
+    let arguments = Arguments::try_parse()
+        .unwrap_or_else(|error| mistake::explained(error, std::env::args_os()).exit());
+    let status = match arguments.command {
         Command::Run(run) => sweep::run(&run),
         Command::Pack(arguments) => capsule::pack(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),

@@ -22,7 +22,7 @@ impl Outcome {
             }
             Err(error) => {
                 complain(&error);
-                let interrupted = matches!(error, Error::Interrupted);
+                let interrupted = error.is_interruption();
                 Self { n, interrupted, summary: Err(error) }
             }
         }

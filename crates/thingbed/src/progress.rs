@@ -85,12 +85,14 @@ impl Screen {
         }
     }
 
-    /// Shows that virtual time is paused, since `time`, because `program` computes.
-    pub fn paused(&mut self, time: Duration, program: &str) {
+    /// Shows that virtual time is paused, since `time`, because `program` computes; and what to do if
+    /// the user has stopped the run meanwhile.
+    pub fn paused(&mut self, time: Duration, program: &str, is_stopped: bool) {
         let text = format!(
-            "virtual time paused for {}: `{}` computes without waiting",
+            "virtual time paused for {}: `{}` computes without waiting{}",
             clock(time),
-            printable(program)
+            printable(program),
+            if is_stopped { "; Ctrl-C again ends the run at once, without results" } else { "" }
         );
         if let Some(bar) = &self.bar {
             bar.set_message(text);

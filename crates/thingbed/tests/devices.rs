@@ -250,6 +250,79 @@ fn a_firmware_with_its_network_stack_has_the_tap() {
     answers(&lab);
 }
 
+/// A firmware with a tunnel, behind a router.
+const TUNNEL: &str = "experiment: NAME
+nodes:
+  gateway: {}
+  router: {forward: true}
+  board: {firmware: [FIRMWARE, --ignored, --exact, tunnel], tun: tun7, ready: {console: answers}}
+networks:
+  near: {attach: [router, board], subnet: [10.71.0.0/24, 'fd71::/64']}
+  far: {attach: [gateway, router], subnet: [10.72.0.0/24, 'fd72::/64']}
+duration: 1 s
+";
+
+/// Pings over both families, through a router, of the firmware and of its clone.
+#[test]
+fn a_firmware_with_a_tunnel_has_the_address_of_its_node() {
+    if !has("ping") {
+        return eprintln!("NOT RUN: ping is missing");
+    }
+    let bed = Bed::new();
+    let own = std::env::current_exe().unwrap().display().to_string();
+    let text = TUNNEL.replace("FIRMWARE", &own);
+    bed.write("run.yaml", &text.replace("NAME", "tunnel"));
+    bed.thingbed(&["plan", "run.yaml"]).expect(0, &["at the tunnel tun7"]);
+    let lab = Live::up(&bed, "tunnel", &text);
+    lab.ask(&["clone", "board"]).expect(0, &["board-2"]);
+    for address in ["board", "board-2", "fd71::2"] {
+        let words = ["exec", "gateway", "--", "ping", "-c", "2", "-W", "20", address];
+        lab.ask(&words).expect(0, &[" 0% packet loss"]);
+    }
+}
+
+/// Opens the tunnel and answers pings. Exchanged addresses do not change a checksum.
+#[test]
+#[ignore = "a firmware for a node"]
+fn tunnel() {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    let file = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+    let mut tun = file.unwrap();
+    // struct ifreq: name, then flags: IFF_TUN and IFF_NO_PI.
+    let mut request = [0_u8; 40];
+    request[..4].copy_from_slice(b"tun7");
+    request[16..18].copy_from_slice(&0x1001_u16.to_ne_bytes());
+    // SAFETY: TUNSETIFF reads and writes an ifreq of 40 bytes.
+    let made = unsafe { libc::ioctl(tun.as_raw_fd(), 0x4004_54ca, request.as_mut_ptr()) };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+    // The harness captures what `println` prints.
+    writeln!(std::io::stdout(), "answers").unwrap();
+    let mut packet = [0; 2_000];
+    loop {
+        let length = tun.read(&mut packet).unwrap();
+        let packet = &mut packet[..length];
+        let (addresses, size, header, types) = match (packet[0] >> 4, packet[9], packet[6]) {
+            (4, 1, _) => (12, 4, 20, [8, 0]),
+            (6, _, 58) => (8, 16, 40, [128, 129]),
+            _ => continue,
+        };
+        if packet[header] != types[0] {
+            continue;
+        }
+        let (source, destination) = packet[addresses..addresses + 2 * size].split_at_mut(size);
+        source.swap_with_slice(destination);
+        packet[header] = types[1];
+        // The type is the first byte of a word (RFC 1624, section 3).
+        let old = u16::from_be_bytes([packet[header + 2], packet[header + 3]]);
+        let [before, after] = types.map(|kind| u16::from_be_bytes([kind, 0]));
+        let sum = u32::from(!old) + u32::from(!before) + u32::from(after);
+        let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+        packet[header + 2..header + 4].copy_from_slice(&sum.to_be_bytes());
+        tun.write_all(packet).unwrap();
+    }
+}
+
 /// A machine that fetches a file during the run, and QEMU's capture of its adapter.
 const CAPTURED: &str = "experiment: captured
 nodes:

@@ -1,6 +1,7 @@
 //! Prefixes of IPv6 addresses, and the contexts of 6LoWPAN, which are a list of them.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
@@ -88,7 +89,7 @@ impl<'de> Deserialize<'de> for Ipv6Prefix {
 /// Contexts of 6LoWPAN: prefixes that all nodes of a network know by number, so that addresses need not
 /// repeat them (RFC 6282, section 3.1.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Ipv6Prefix>")]
+#[serde(try_from = "OneOrMore")]
 pub struct Contexts(Vec<Ipv6Prefix>);
 
 impl Contexts {
@@ -124,6 +125,49 @@ impl Contexts {
         let list = text.strip_prefix(Self::DESCRIPTION)?;
         let prefixes = list.split(", ").map(|prefix| prefix.parse().ok());
         prefixes.collect::<Option<Vec<_>>>()?.try_into().ok()
+    }
+}
+
+/// A prefix, or a list of them.
+struct OneOrMore(Vec<Ipv6Prefix>);
+
+impl<'de> Deserialize<'de> for OneOrMore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Prefixes).map(Self)
+    }
+}
+
+/// Reads them. An untagged enumeration would not say what is wrong.
+struct Prefixes;
+
+impl<'de> Visitor<'de> for Prefixes {
+    type Value = Vec<Ipv6Prefix>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an IPv6 prefix such as `fd00::/64`, or a list of these")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        match text.contains(',') {
+            true => Err(E::custom(format!("`{text}` are several prefixes; write `[{text}]`"))),
+            false => Ok(vec![text.parse().map_err(E::custom)?]),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut prefixes = Vec::new();
+        while let Some(prefix) = list.next_element()? {
+            prefixes.push(prefix);
+        }
+        Ok(prefixes)
+    }
+}
+
+impl TryFrom<OneOrMore> for Contexts {
+    type Error = String;
+
+    fn try_from(prefixes: OneOrMore) -> Result<Self, String> {
+        prefixes.0.try_into()
     }
 }
 
@@ -208,5 +252,10 @@ mod tests {
         assert!(read(&many(16)).is_ok());
         assert!(read(&many(17)).unwrap_err().to_string().contains("numbers for 16"));
         assert!(read("[]").unwrap().is_empty());
+        assert_eq!(read("\"fd00::/64\"").unwrap(), read("[\"fd00::/64\"]").unwrap());
+        assert!(read("\"fd00::\"").unwrap_err().to_string().contains("no prefix length"));
+        let list = read("\"fd00::/64, fd01::/64\"").unwrap_err().to_string();
+        assert!(list.contains("write `[fd00::/64, fd01::/64]`"), "{list}");
+        assert!(read("7").unwrap_err().to_string().contains("an IPv6 prefix such as"));
     }
 }

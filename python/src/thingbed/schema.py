@@ -18,6 +18,7 @@ __all__ = [
     "Capture",
     "CellChannel",
     "Cells",
+    "CellularTrace",
     "Change",
     "Channel",
     "ChannelCell",
@@ -189,6 +190,27 @@ class Cells(Part):
 
 
 @dataclass(kw_only=True)
+class CellularTrace(Part):
+    """Traces of a cellular link as CellReplay (NSDI 2025) records them: one for light load and
+    one for heavy load."""
+
+    heavy: Text | None = None
+    """Opportunities under heavy load: a file as for `trace`, with up to 1,400 B each time.
+    Values: path. Required, unless a profile has it."""
+    idle: Time | None = None
+    """How long after the last frame of a train a frame begins a new one, apart from the base
+    delay. Default: 0 s."""
+    light: Text | None = None
+    """Base delay and opportunities under light load. Each line is a recorded train of packets:
+    its time, its base delay and its opportunities of up to 1,400 B, which count from its
+    first packet, all in ms. The last line only ends the trace, which then repeats. Values:
+    path. Required, unless a profile has it."""
+    size_delays: Text | None = None
+    """Delay by packet size, added to the base delay: lines such as `100 -1.5`, with a size in
+    bytes (100, 200 and so on) and a time in ms. Values: path."""
+
+
+@dataclass(kw_only=True)
 class Change(Part):
     """One change: `set` with `links`, or `down`, `partition` or `multicast`."""
 
@@ -350,10 +372,10 @@ class Csma(Part):
     cca: Time | None = None
     """Duration of a CCA: 8 symbols. Any transmission during this time makes the channel busy.
     Default: 128 us."""
-    contexts: Sequence[Text] | None = None
+    contexts: Text | Sequence[Text] | None = None
     """Contexts of 6LoWPAN, at most 16: prefixes whose addresses packets have in a short form.
-    `[]` for none. Only with `carries: lowpan`. Values: list of IPv6 prefixes. Default: the
-    network's IPv6 subnet."""
+    `[]` for none. Only with `carries: lowpan`. Values: IPv6 prefix, or list of these.
+    Default: the network's IPv6 subnet."""
     lifs: Time | None = None
     """Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
     Default: 640 us."""
@@ -768,6 +790,9 @@ class Group(Part):
     tap: Text | None = None
     """TAP that the firmware opens for its network stack, such as `zeth`. Without it, the
     firmware uses the node's own interfaces. Values: name of an interface."""
+    tun: Text | None = None
+    """Tunnel that the firmware opens in place of a TAP, for IP packets without Ethernet
+    headers, such as `tun0`. The node routes its packets. Values: name of an interface."""
 
 
 @dataclass(kw_only=True)
@@ -812,6 +837,9 @@ class Impairment(Part):
     serialisation time. Only with `rate`. Default: 0 B."""
     cell: Cells | Axis | None = None
     """Cells that the link splits frames into, like ATM: `{size: 48 B, overhead: 5 B}`."""
+    cellular_trace: CellularTrace | Axis | None = None
+    """Traces under light and heavy load in CellReplay's format, in place of `rate`. The base
+    delay of the light trace adds to `delay`."""
     clip: bool | Axis | None = None
     """Whether negative delays are raised to 0, which makes the mean longer. Without it, a
     jitter above the delay is an error. Default: false."""

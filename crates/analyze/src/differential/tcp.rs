@@ -20,7 +20,7 @@ type PacketResult = (Vec<&'static str>, i64);
 fn ours(packets: &[TestPacket]) -> Vec<PacketResult> {
     let mut connections: HashMap<Key, Connection> = HashMap::new();
     let classify = |packet: &TestPacket| {
-        let parts = dissect(1, &packet.data, packet.length, &units::Contexts::NONE);
+        let parts = dissect(1, &packet.data, packet.length, crate::contexts::KnownContexts::NONE);
         let (What::Tcp(tcp), Some(addresses)) = (&parts.what, parts.addresses) else {
             return (Vec::new(), 0);
         };

@@ -157,8 +157,10 @@ impl Survey<'_> {
             let packets: u64 = self.unknown_contexts.values().sum();
             notes.push(format!(
                 "the capture does not name the prefixes of 6LoWPAN contexts (numbers: {}) in \
-                 {packets} addresses: these are shown as `context N` and their last 64 bits",
-                numbers.join(", ")
+                 {packets} addresses: these are shown as `context N` and their last 64 bits; \
+                 --context {}=PREFIX names one",
+                numbers.join(", "),
+                numbers[0]
             ));
         }
         if self.others.tx_packets + self.others.rx_packets > 0 {

@@ -2,6 +2,7 @@
 
 use crate::source::Place;
 use crate::subnet::Subnet;
+use crate::subnet_set::SubnetSet;
 use crate::tree::{Content, Node};
 
 /// First address of the subnets of edges without one, and their number: 172.31.0.0/16.
@@ -11,13 +12,13 @@ const SUBNETS: u32 = 1 << 14;
 
 /// Subnets for edges that overlap none of the file.
 pub(super) struct Free {
-    used: Vec<Subnet>,
+    used: SubnetSet,
     next: u32,
 }
 
 impl Free {
     pub fn of(root: &Node, edges: &[Node]) -> Self {
-        let mut used = Vec::new();
+        let mut used = SubnetSet::default();
         let networks = root.get("networks").map(|networks| &networks.content);
         if let Some(Content::Map(networks)) = networks {
             networks.iter().for_each(|(_, network)| subnets(network, &mut used));
@@ -44,7 +45,7 @@ impl Free {
             let text = format!("{a}.{b}.{}.{}/{prefix}", self.next >> 6, (self.next & 63) << 2);
             let is_last = self.next + step >= SUBNETS;
             self.next = if is_last { SUBNETS - step } else { self.next + step };
-            let overlaps = |own: Subnet| self.used.iter().any(|used| used.overlaps(own));
+            let overlaps = |own: Subnet| self.used.overlapping(own).is_some();
             if is_last || !text.parse().is_ok_and(overlaps) {
                 return Node { place, content: Content::Scalar(text) };
             }
@@ -53,15 +54,40 @@ impl Free {
 }
 
 /// Adds the subnets that a network or an edge names.
-fn subnets(node: &Node, used: &mut Vec<Subnet>) {
-    match node.get("subnet").map(|subnet| &subnet.content) {
-        Some(Content::Scalar(text)) => used.extend(text.parse::<Subnet>()),
-        Some(Content::List(items)) => {
-            used.extend(items.iter().filter_map(|item| match &item.content {
-                Content::Scalar(text) => text.parse::<Subnet>().ok(),
-                _ => None,
-            }));
+fn subnets(node: &Node, used: &mut SubnetSet) {
+    let items = match node.get("subnet") {
+        Some(Node { content: Content::List(items), .. }) => items,
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    for item in items {
+        if let Content::Scalar(text) = &item.content
+            && let Ok(subnet) = text.parse()
+        {
+            used.insert(subnet);
         }
-        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subnet_set::tests::assert_fast;
+
+    #[test]
+    fn edges_among_thousands_of_networks_find_subnets_fast() {
+        let place = Place::default();
+        assert_fast(400, |count| {
+            let mut free = Free { used: SubnetSet::default(), next: 0 };
+            // Every second subnet of the pool is taken.
+            for number in (0..count).map(|number| 2 * (number % (SUBNETS / 2))) {
+                let text = format!("172.31.{}.{}/30", number >> 6, (number & 63) << 2);
+                free.used.insert(text.parse().unwrap());
+            }
+            for _ in 0..count.min(SUBNETS / 2 - 1) {
+                let Content::Scalar(text) = free.take(place).content else { panic!("a subnet") };
+                assert_eq!(free.used.overlapping(text.parse().unwrap()), None);
+            }
+        });
     }
 }

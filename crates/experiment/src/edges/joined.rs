@@ -5,7 +5,7 @@ use crate::edges::pair::Pair;
 use crate::joined::Joined;
 use crate::limits::NODES;
 use crate::tree::{Content, Node};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Gives edges without a subnet that of the networks and edges that bridges join them with, or a free
 /// one for all of them. Edges that nothing joins get none.
@@ -74,7 +74,7 @@ struct Set {
 struct Bridge<'a> {
     count: u32,
     /// Names of the networks that it joins; `None`: all.
-    networks: Option<Vec<&'a str>>,
+    networks: Option<HashSet<&'a str>>,
 }
 
 impl<'a> Bridge<'a> {
@@ -89,13 +89,15 @@ impl<'a> Bridge<'a> {
             Content::Scalar(text) if text.eq_ignore_ascii_case("true") => {
                 Some(Self { count, networks: None })
             }
-            Content::List(_) => Some(Self { count, networks: Some(texts(bridge)) }),
+            Content::List(_) => {
+                Some(Self { count, networks: Some(texts(bridge).into_iter().collect()) })
+            }
             _ => None,
         }
     }
 
     fn joins(&self, network: &str) -> bool {
-        self.networks.as_ref().is_none_or(|networks| networks.contains(&network))
+        self.networks.as_ref().is_none_or(|networks| networks.contains(network))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The edges of a file, two nodes each.
 
 use crate::tree::{Content, Node};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// An edge between two nodes.
 pub(super) struct Pair<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Pair<'a> {
 
 /// All edges of two nodes; a row of more becomes several.
 pub(super) fn pairs<'a>(edges: &'a [Node], names: &mut HashSet<String>) -> Vec<Pair<'a>> {
-    let mut found = Vec::new();
+    let (mut found, mut numbers) = (Vec::new(), HashMap::new());
     for edge in edges {
         let ends = edge.get("between").unwrap_or(edge);
         let Content::List(ends) = &ends.content else { continue };
@@ -33,7 +33,8 @@ pub(super) fn pairs<'a>(edges: &'a [Node], names: &mut HashSet<String>) -> Vec<P
                 continue;
             };
             if a != b {
-                let (name, subnet) = (name(a, b, names), subnet.cloned());
+                let number = numbers.entry([a.as_str(), b]).or_insert(1);
+                let (name, subnet) = (name(a, b, number, names), subnet.cloned());
                 found.push(Pair { edge, ends: pair, names: [a, b], name, subnet });
             }
         }
@@ -41,11 +42,16 @@ pub(super) fn pairs<'a>(edges: &'a [Node], names: &mut HashSet<String>) -> Vec<P
     found
 }
 
-/// A free name for an edge.
-fn name(a: &str, b: &str, names: &mut HashSet<String>) -> String {
-    let numbered = (2..).map(|number| format!("{a}-{b}-{number}"));
-    let mut all = std::iter::once(format!("{a}-{b}")).chain(numbered);
-    let free = all.find(|name| !names.contains(name)).unwrap_or_default();
-    names.insert(free.clone());
-    free
+/// A free name for an edge; `next` is the next number of edges between these nodes.
+fn name(a: &str, b: &str, next: &mut u64, names: &mut HashSet<String>) -> String {
+    loop {
+        let name = match *next {
+            1 => format!("{a}-{b}"),
+            number => format!("{a}-{b}-{number}"),
+        };
+        *next += 1;
+        if names.insert(name.clone()) {
+            return name;
+        }
+    }
 }

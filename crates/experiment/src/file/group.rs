@@ -86,6 +86,9 @@ pub(crate) struct Group {
     /// TAP that the firmware opens for its network stack, such as `zeth`. Without it, the firmware
     /// uses the node's own interfaces. Values: name of an interface.
     pub tap: Option<At<String>>,
+    /// Tunnel that the firmware opens in place of a TAP, for IP packets without Ethernet headers, such as
+    /// `tun0`. The node routes its packets. Values: name of an interface.
+    pub tun: Option<At<String>>,
     /// Ethernet address of the node's first interface, also of real hardware (`external`). Values: Ethernet address. Default: planned.
     pub mac: Option<At<String>>,
     /// What to enter on the machine's console when it starts.
@@ -113,7 +116,7 @@ impl Group {
 
     /// Whether the machines of the group have the interfaces in place of the nodes' kernels.
     pub fn has_own_stack(&self) -> bool {
-        self.qemu.is_some() || self.tap.is_some()
+        self.qemu.is_some() || self.tap.is_some() || self.tun.is_some()
     }
 }
 
@@ -145,6 +148,7 @@ impl Read for Group {
             qemu: fields.optional("qemu"),
             firmware: fields.optional("firmware"),
             tap: fields.optional("tap"),
+            tun: fields.optional("tun"),
             mac: fields.optional("mac"),
             console: fields.optional("console"),
             env: fields.optional("env"),

@@ -1,6 +1,6 @@
 //! Schema of radio states and of CSMA-CA, which the medium's own code reads.
 
-use crate::read::At;
+use crate::read::{At, OneOrMore};
 use crate::scalar::Word;
 use link::{CsmaSpec, PathLoss};
 use schemars::JsonSchema;
@@ -187,9 +187,9 @@ pub(crate) struct CsmaKeys {
     /// `carries: lowpan`. Default: `extended`.
     mac_addresses: Option<At<MacAddresses>>,
     /// Contexts of 6LoWPAN, at most 16: prefixes whose addresses packets have in a short form. `[]` for
-    /// none. Only with `carries: lowpan`. Values: list of IPv6 prefixes. Default: the network's IPv6
+    /// none. Only with `carries: lowpan`. Values: IPv6 prefix, or list of these. Default: the network's IPv6
     /// subnet.
-    contexts: Option<Vec<At<String>>>,
+    contexts: Option<At<OneOrMore<At<String>>>>,
     /// Loss by the distance between nodes, which need a `position`. Default: all nodes hear each
     /// other, without loss.
     path_loss: Option<PathLossKeys>,

@@ -4,6 +4,7 @@ use super::reader::Reader;
 use super::writer::Draft;
 use crate::problem::Problem;
 use crate::subnet::{Subnet, base};
+use crate::subnet_set::SubnetSet;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -32,8 +33,7 @@ pub(super) fn assign(draft: &mut Draft, reader: &mut Reader) -> Result<(), Probl
     for network in &mut draft.networks {
         let nodes = size(&network.attach);
         let fits = |subnet: &Subnet| {
-            let overlaps = free.taken.iter().find(|other| other.overlaps(*subnet));
-            let why = match overlaps {
+            let why = match free.taken.overlapping(*subnet) {
                 Some(other) => format!("{other} of another network has its addresses"),
                 None if subnet.room() < nodes => format!("it has no room for {nodes} nodes"),
                 None => return true,
@@ -44,15 +44,14 @@ pub(super) fn assign(draft: &mut Draft, reader: &mut Reader) -> Result<(), Probl
         };
         // In the order of the file: of two networks with the same addresses, the first keeps them.
         network.subnets.retain(fits);
-        free.taken.extend(&network.subnets);
+        network.subnets.iter().for_each(|subnet| free.taken.insert(*subnet));
     }
-    // The wide ones first: narrow ones are not compared with each other.
+    // The wide ones first, which need more room in one place.
     for wide in [true, false] {
         for network in draft.networks.iter_mut().filter(|network| network.subnets.is_empty()) {
             let prefix = prefix(size(&network.attach));
             if wide == (prefix < NARROW) {
-                let subnet = if wide { free.wide(prefix) } else { free.narrow() };
-                network.subnets.extend(subnet);
+                network.subnets.extend(free.take(prefix));
             }
         }
     }
@@ -76,32 +75,23 @@ fn prefix(nodes: u64) -> u8 {
 /// Private subnets that no network has.
 #[derive(Debug, Default)]
 struct Free {
-    taken: Vec<Subnet>,
-    /// Number of the next narrow candidate.
-    next: u32,
+    taken: SubnetSet,
+    /// Number of the next candidate by prefix length: those before are not free and stay so.
+    next: HashMap<u8, u32>,
 }
 
 impl Free {
-    fn wide(&mut self, prefix: u8) -> Option<Subnet> {
-        let candidates = (0..).map_while(candidate).filter_map(|address| subnet(address, prefix));
-        let found = candidates.into_iter().find(|subnet| self.is_free(*subnet))?;
-        self.taken.push(found);
-        Some(found)
-    }
-
-    fn narrow(&mut self) -> Option<Subnet> {
+    /// A subnet with this prefix length, which is then taken.
+    fn take(&mut self, prefix: u8) -> Option<Subnet> {
+        let next = self.next.entry(prefix).or_default();
         loop {
-            let subnet = subnet(candidate(self.next)?, NARROW);
-            self.next += 1;
-            let subnet = subnet.filter(|subnet| self.is_free(*subnet));
-            if subnet.is_some() {
-                return subnet;
+            let subnet = subnet(candidate(*next)?, prefix);
+            *next += 1;
+            if let Some(subnet) = subnet.filter(|own| self.taken.overlapping(*own).is_none()) {
+                self.taken.insert(subnet);
+                return Some(subnet);
             }
         }
-    }
-
-    fn is_free(&self, subnet: Subnet) -> bool {
-        !self.taken.iter().any(|other| other.overlaps(subnet))
     }
 }
 
@@ -133,27 +123,41 @@ fn candidate(number: u32) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subnet_set::tests::assert_fast;
     use std::collections::HashSet;
 
     #[test]
     fn narrow_subnets_are_free_and_differ_until_none_is_left() {
-        let mut free = Free { taken: vec!["10.2.0.0/16".parse().unwrap()], next: 0 };
+        let mut free = Free::default();
+        free.taken.insert("10.2.0.0/16".parse().unwrap());
         let first: Vec<String> =
-            (0..3).filter_map(|_| free.narrow()).map(|s| s.to_string()).collect();
+            (0..3).filter_map(|_| free.take(NARROW)).map(|s| s.to_string()).collect();
         assert_eq!(first, ["10.1.0.0/24", "10.3.0.0/24", "10.4.0.0/24"]);
         let mut all = HashSet::new();
-        while let Some(subnet) = free.narrow() {
+        while let Some(subnet) = free.take(NARROW) {
             assert!(all.insert(subnet));
         }
         assert_eq!(all.len(), 255 + 255 * 255 + 16 * 256 + 256 - 3 - 256);
     }
 
     #[test]
+    fn thousands_of_networks_find_subnets_fast() {
+        for prefix in [NARROW, NARROW - 1] {
+            assert_fast(1_000, |count| {
+                let mut free = Free::default();
+                for _ in 0..count {
+                    assert!(free.take(prefix).is_some());
+                }
+            });
+        }
+    }
+
+    #[test]
     fn wide_subnets_have_room() {
         let mut free = Free::default();
         assert_eq!(prefix(254), 24);
-        assert_eq!(free.wide(prefix(255)).unwrap().to_string(), "10.1.0.0/23");
-        let large = free.wide(prefix(100_000)).unwrap();
+        assert_eq!(free.take(prefix(255)).unwrap().to_string(), "10.1.0.0/23");
+        let large = free.take(prefix(100_000)).unwrap();
         assert!(large.room() >= 100_000 && !large.contains([10, 1, 0, 1].into()));
     }
 

@@ -12,6 +12,9 @@ pub struct PlannedMachine {
     /// firmware that uses the node's own interfaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taps: Vec<String>,
+    /// Name of the tunnel through which a firmware has the addresses of the node's only link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tun: Option<String>,
     /// Whether the machine is an emulated one, with a serial line as its console.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_emulated: bool,

@@ -132,6 +132,16 @@ impl PlannedNode {
         self.machine.as_ref()?.taps.get(interface)
     }
 
+    /// The tunnel of its firmware at one of its interfaces.
+    pub fn tun(&self, interface: usize) -> Option<&String> {
+        self.machine.as_ref()?.tun.as_ref().filter(|_| interface == 0)
+    }
+
+    /// Whether its machine has the addresses in place of the node's kernel.
+    pub fn has_own_stack(&self) -> bool {
+        self.tap(0).is_some() || self.tun(0).is_some()
+    }
+
     /// Default gateways that the lab sets, one of each family at most.
     pub fn gateways(&self) -> impl Iterator<Item = IpAddr> + '_ {
         [self.gateway, self.gateway_ipv6].into_iter().flatten()

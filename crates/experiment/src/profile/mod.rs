@@ -269,7 +269,10 @@ fn with_absolute_files(node: &Node, base: &Path) -> Node {
             entries
                 .iter()
                 .map(|(key, value)| match (key.text.as_str(), &value.content) {
-                    ("trace" | "table", Content::Scalar(file)) => {
+                    (
+                        "trace" | "table" | "light" | "heavy" | "size_delays",
+                        Content::Scalar(file),
+                    ) => {
                         let file = base.join(file);
                         let file = std::path::absolute(&file).unwrap_or(file);
                         let content = Content::Scalar(file.to_string_lossy().into_owned());

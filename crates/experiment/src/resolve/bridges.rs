@@ -136,6 +136,7 @@ fn check_keys(name: &str, group: &Group, sink: &mut Sink) {
         ("address: dhcp", source == Some(Addressing::Dhcp)),
         ("address: slaac", source == Some(Addressing::Slaac)),
         ("tap", group.tap.is_some()),
+        ("tun", group.tun.is_some()),
         ("qemu", group.has_own_stack()),
     ];
     if let Some((key, _)) = others.into_iter().find(|(_, has)| *has) {

@@ -23,10 +23,14 @@ pub(super) struct Topology<'a> {
     networks: &'a [PlannedNetwork],
     by_name: HashMap<&'a str, &'a PlannedNetwork>,
     /// One node of each group for each set of networks that its nodes are on.
-    kinds: HashMap<&'a str, Vec<&'a PlannedNode>>,
+    kinds: HashMap<&'a str, Kinds<'a>>,
+    by_node: HashMap<&'a str, &'a PlannedNode>,
     /// Nodes that forward packets, by their addresses.
     routers: HashMap<IpAddr, &'a PlannedNode>,
 }
+
+/// Nodes that a workload names together: of a group, one for each set of networks; or a single one.
+type Kinds<'a> = Vec<&'a PlannedNode>;
 
 /// A node, and its link to a network.
 pub(super) type End<'a> = (&'a PlannedNode, &'a PlannedLink);
@@ -52,7 +56,7 @@ impl<'a> Topology<'a> {
         };
         // The nodes of a group are neighbours in the plan. One of each kind is enough, as groups
         // are large.
-        let mut kinds: HashMap<&str, Vec<&PlannedNode>> = HashMap::new();
+        let mut kinds: HashMap<&str, Kinds<'_>> = HashMap::new();
         for node in nodes.chunk_by(alike).filter_map(<[PlannedNode]>::first) {
             kinds.entry(&node.group).or_default().push(node);
         }
@@ -63,7 +67,8 @@ impl<'a> Topology<'a> {
                 routers.entry(address).or_insert(node);
             }
         }
-        Self { nodes, networks, by_name, kinds, routers }
+        let by_node = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+        Self { nodes, networks, by_name, kinds, by_node, routers }
     }
 
     /// A network by its name.
@@ -73,6 +78,34 @@ impl<'a> Topology<'a> {
 
     fn nodes_of(&self, group: &str) -> &[&'a PlannedNode] {
         self.kinds.get(group).map_or(&[], Vec::as_slice)
+    }
+
+    /// The nodes of each of these groups.
+    fn of_groups(&self, groups: &[&str]) -> Vec<Kinds<'a>> {
+        groups.iter().map(|group| self.nodes_of(group).to_vec()).collect()
+    }
+
+    /// These nodes, each alone; of several nodes of a group on the same networks, one.
+    fn of_nodes(&self, nodes: &[&String]) -> Vec<Kinds<'a>> {
+        let mut seen = HashSet::new();
+        let kind = |node: &&'a PlannedNode| {
+            let networks: Vec<_> = node.links.iter().map(|link| link.network.as_str()).collect();
+            seen.insert((node.group.as_str(), networks))
+        };
+        let known = nodes.iter().filter_map(|name| self.by_node.get(name.as_str()).copied());
+        known.filter(kind).map(|node| vec![node]).collect()
+    }
+
+    /// The networks that all of these single nodes are on, in the order of the first one's.
+    fn common(ends: &[Kinds<'a>]) -> Vec<&'a str> {
+        let mut nodes = ends.iter().flatten();
+        let Some(first) = nodes.next() else { return Vec::new() };
+        let mut common: Vec<_> = first.links.iter().map(|link| link.network.as_str()).collect();
+        for node in nodes {
+            let on: HashSet<_> = node.links.iter().map(|link| link.network.as_str()).collect();
+            common.retain(|network| on.contains(network));
+        }
+        common
     }
 
     /// Whether the node is on a network, or on one that a bridge joins with it.
@@ -87,14 +120,10 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Whether all nodes of `group` reach a network, by a link or by routers.
-    fn reaches(&self, group: &str, network: &PlannedNetwork) -> bool {
-        let nodes = self.nodes_of(group);
-        !nodes.is_empty() && nodes.iter().all(|node| self.reaches_from(node, network))
-    }
-
-    fn reaches_from(&self, node: &'a PlannedNode, network: &PlannedNetwork) -> bool {
-        self.path(node, network).arrival.is_some()
+    /// Whether all of these nodes reach a network, by a link or by routers.
+    fn reach(&self, ends: &[Kinds<'a>], network: &PlannedNetwork) -> bool {
+        let reaches = |node: &&'a PlannedNode| self.path(node, network).arrival.is_some();
+        ends.iter().all(|end| !end.is_empty() && end.iter().all(reaches))
     }
 
     /// The path of a node's packets to a network.
@@ -130,21 +159,21 @@ impl<'a> Topology<'a> {
         found.filter(|_| has_routers).map(|network| network.name.as_str())
     }
 
-    /// The subnets that all nodes of `group` are on. Networks that a bridge joins have the same one.
-    fn subnets_of(&self, group: &str) -> HashSet<Subnet> {
+    /// The subnets that all nodes of `end` are on. Networks that a bridge joins have the same one.
+    fn subnets_of(&self, end: &Kinds<'a>) -> HashSet<Subnet> {
         let of = |node: &&PlannedNode| {
             let networks = node.links.iter().filter_map(|link| self.network(&link.network));
             networks.map(|network| network.subnet).collect::<HashSet<_>>()
         };
-        let all = self.nodes_of(group).iter().map(of);
+        let all = end.iter().map(of);
         all.reduce(|one, other| &one & &other).unwrap_or_default()
     }
 
-    /// The network of a workload of `groups` that share none: that of most of them, if all reach it
+    /// The network of a workload between `ends` that share none: that of most of them, if all reach it
     /// by routers.
-    fn across(&self, groups: &[&str]) -> Option<&'a PlannedNetwork> {
+    fn across(&self, ends: &[Kinds<'a>]) -> Option<&'a PlannedNetwork> {
         let mut counts: HashMap<Subnet, usize> = HashMap::new();
-        for subnet in groups.iter().flat_map(|group| self.subnets_of(group)) {
+        for subnet in ends.iter().flat_map(|end| self.subnets_of(end)) {
             *counts.entry(subnet).or_default() += 1;
         }
         let count = |network: &PlannedNetwork| counts.get(&network.subnet).copied();
@@ -152,10 +181,12 @@ impl<'a> Topology<'a> {
         let mut attached: Vec<_> = attached.collect();
         // The first of those with most: the order of the file stays.
         attached.sort_by_key(|(_, count)| Reverse(*count));
-        let is_reached = |network| groups.iter().all(|group| self.reaches(group, network));
-        attached.into_iter().map(|(network, _)| network).find(|network| is_reached(network))
+        attached.into_iter().map(|(network, _)| network).find(|network| self.reach(ends, network))
     }
 }
+
+/// The largest number of nodes of one group that an error names.
+const FEW: usize = 3;
 
 /// Context for resolving a workload.
 pub(super) struct Context<'a, 'f> {
@@ -169,30 +200,41 @@ pub(super) struct Context<'a, 'f> {
 }
 
 impl Context<'_, '_> {
-    /// The network that all `groups` share, or the one in `requested`.
+    /// The network of a workload between `nodes`, which are of `groups`: the one in `requested`; that
+    /// which all groups share, or are connected with by routers; or that of these nodes alone.
     pub(super) fn network(
         &self,
         requested: &Option<At<String>>,
         place: Place,
-        shared: &[&str],
         groups: &[&str],
+        nodes: &[&String],
         sink: &mut Sink,
     ) -> Option<String> {
         // A network that failed was reported; without it, its nodes would look unattached.
         if !self.networks.complete {
             return None;
         }
-        let all = groups.join(", ");
+        let all = match groups {
+            [_] if nodes.len() <= FEW => crate::nearest::list(nodes),
+            _ => groups.join(", "),
+        };
+        let topology = self.topology;
+        let (by_group, alone) = (topology.of_groups(groups), topology.of_nodes(nodes));
+        let mut shared = self.networks.shared_by(groups);
+        if shared.is_empty() {
+            shared = Topology::common(&alone);
+        }
         if let Some(name) = requested {
-            // Some of the groups may reach the named network by routers only (decision 95).
-            let network = self.topology.network(&name.value);
-            if network.is_some_and(|at| groups.iter().all(|g| self.topology.reaches(g, at))) {
+            // Some of the ends may reach the named network by routers only (decision 95).
+            let network = topology.network(&name.value);
+            if network.is_some_and(|at| topology.reach(&by_group, at) || topology.reach(&alone, at))
+            {
                 return Some(name.value.clone());
             }
             let known = self.file.networks.as_ref().is_some_and(|n| n.has(&name.value));
             let (text, label) = if known {
                 let text = format!("the network `{}` does not include all of {all}", name.value);
-                (text, format!("they have in common: {}", crate::nearest::list(shared)))
+                (text, format!("they have in common: {}", crate::nearest::list(&shared)))
             } else {
                 let names: Vec<&String> =
                     self.file.networks.iter().flat_map(Named::names).collect();
@@ -202,10 +244,11 @@ impl Context<'_, '_> {
             sink.add(Problem::new(text).at(name.place).label(label));
             return None;
         }
-        match shared {
+        match &shared[..] {
             [one] => Some((*one).to_owned()),
             [] => {
-                if let Some(network) = self.topology.across(groups) {
+                let across = topology.across(&by_group).or_else(|| topology.across(&alone));
+                if let Some(network) = across {
                     return Some(network.name.clone());
                 }
                 let problem = Problem::new(format!("no network includes all of {all}"));
@@ -315,9 +358,50 @@ duration: 1 s
             (&["unknown", "a"], None),
             (&[], None),
         ] {
-            let found = topology.across(groups).map(|network| network.name.as_str());
+            let ends = topology.of_groups(groups);
+            let found = topology.across(&ends).map(|network| network.name.as_str());
             assert_eq!(found, network, "{groups:?}");
         }
+    }
+
+    /// What failed: the nodes of a group share no network, and those that the workload does not use
+    /// counted too.
+    #[test]
+    fn single_nodes_of_a_group_find_their_network() {
+        let of = |workload: &str, network: &str| {
+            plan(&format!(
+                "experiment: e
+nodes: {{h: {{count: 4}}, r: {{forward: true}}}}
+networks:
+  one: {{attach: [h-1, r], subnet: 10.1.0.0/24}}
+  two: {{attach: [h-2, h-3, r], subnet: 10.2.0.0/24}}
+  island: {{attach: [h-4, h-1], subnet: 10.3.0.0/24}}
+workloads:
+  - {workload}
+duration: 1 s
+"
+            ))
+            .map(|plan| {
+                let text = plan.to_string();
+                assert!(text.contains(network), "{network}: {text}");
+            })
+        };
+        let load = |on: &str, to: &str, more: &str| {
+            format!("load: {{on: {on}, to: {to}, arrivals: 'constant:10ms', protocol: http{more}}}")
+        };
+        // By the router; on one network; on another one, which only these two share.
+        assert_eq!(of(&load("h-1", "h-2", ""), "h-1 to h-2, port 80, over one"), Ok(()));
+        assert_eq!(of(&load("h-2", "h-3", ""), "over two"), Ok(()));
+        assert_eq!(of(&load("h-1", "h-4", ""), "over island"), Ok(()));
+        assert_eq!(of(&load("h-1", "h-2", ", network: two"), "over two"), Ok(()));
+        let exchange = "exchange: {sources: h-1, sinks: h-2, protocol: udp, payload: [10 B], repetitions: 1, every: 1 s}";
+        assert_eq!(of(exchange, "h-2"), Ok(()));
+        let error = of(&load("h-2", "h-4", ""), "").unwrap_err();
+        assert!(error.contains("no network includes all of h-2, h-4"), "{error}");
+        assert!(error.contains("by a router"), "{error}");
+        let error = of(&load("h-1", "h-4", ", network: two"), "").unwrap_err();
+        assert!(error.contains("does not include all of h-1, h-4"), "{error}");
+        assert!(error.contains("they have in common: island"), "{error}");
     }
 
     /// What failed before: the time was that of the cube of the number of networks, here some minutes.
@@ -351,8 +435,9 @@ duration: 1 s
         plan.nodes[1].routes.clear();
         plan.nodes[2].routes.clear();
         let topology = Topology::of(&plan.nodes, &plan.networks);
-        assert!(topology.across(&["a", "b", "r"]).is_none());
-        assert_eq!(topology.across(&["a", "r"]).unwrap().name, "x");
+        let across = |groups: &[&str]| topology.across(&topology.of_groups(groups));
+        assert!(across(&["a", "b", "r"]).is_none());
+        assert_eq!(across(&["a", "r"]).unwrap().name, "x");
     }
 
     #[test]

@@ -124,8 +124,8 @@ impl Context<'_, '_> {
         groups.sort();
         groups.dedup();
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let shared = self.networks.shared_by(&groups);
-        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
+        let nodes: Vec<&String> = [&sources, &sinks, &brokers].into_iter().flatten().collect();
+        let network = self.network(&typed.network, typed.place, &groups, &nodes, sink)?;
         Some((sources, sinks, brokers, network))
     }
 

@@ -326,8 +326,8 @@ impl Context<'_, '_> {
         }
         let mut groups: Vec<&str> = sink_groups.iter().map(String::as_str).collect();
         groups.push(&source_group);
-        let shared = self.networks.shared_by(&groups);
-        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
+        let nodes: Vec<&String> = sinks.iter().chain([&source]).collect();
+        let network = self.network(&typed.network, typed.place, &groups, &nodes, sink)?;
         Some((source, sinks, network))
     }
 

@@ -238,8 +238,8 @@ impl Context<'_, '_> {
         groups.sort();
         groups.dedup();
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let shared = self.networks.shared_by(&groups);
-        let network = self.network(&typed.network, on.place, &shared, &groups, sink)?;
+        let nodes: Vec<&String> = senders.iter().chain(&targets).collect();
+        let network = self.network(&typed.network, on.place, &groups, &nodes, sink)?;
         let protocol = typed.protocol.as_ref().map_or(Scheme::Coap, |at| at.value);
         let port = mqtt::port_or(&typed.port, default_port(protocol), sink)?;
         let (arrivals, together) = match (&typed.arrivals, &typed.users) {

@@ -40,12 +40,12 @@ pub(super) fn of(
     if let Some(qemu) = &group.qemu {
         let taps: Vec<String> = (0..networks).map(|number| format!("tap{number}")).collect();
         let argv = qemu_line(&qemu.value, &taps, base);
-        return Some(PlannedMachine { argv, taps, is_emulated: true, steps });
+        return Some(PlannedMachine { argv, taps, tun: None, is_emulated: true, steps });
     }
     let firmware = group.firmware.as_ref()?;
     let argv = firmware.value.iter().map(|word| word.value.clone()).collect();
     let taps = text(&group.tap).into_iter().collect();
-    Some(PlannedMachine { argv, taps, is_emulated: false, steps })
+    Some(PlannedMachine { argv, taps, tun: text(&group.tun), is_emulated: false, steps })
 }
 
 /// How long node `index` of the group waits before it enters `step`.
@@ -141,7 +141,12 @@ pub(super) fn check(
         };
         check_kinds(group, key, sink);
         check_networks(name, group, place, networks, sink);
-        if let Some(address) = &group.address
+        if let (Some(_), Some(address)) = (&group.tun, &group.address) {
+            let problem = Problem::new("`tun` with `address`").at(address.place);
+            let label = "remove it: DHCP and SLAAC need Ethernet frames; give the firmware its planned address by \
+                         the placeholder `{address}`, or use `tap`";
+            sink.add(problem.label(label));
+        } else if let Some(address) = &group.address
             && address.value == Addressing::Slaac
             && group.has_own_stack()
         {
@@ -159,8 +164,8 @@ pub(super) fn check(
         if let Some(qemu) = &group.qemu {
             check_qemu(&qemu.value, base, sink);
         }
-        if let Some(tap) = &group.tap {
-            check_tap(tap, sink);
+        for (name, what) in [(&group.tap, "TAP"), (&group.tun, "tunnel")] {
+            name.iter().for_each(|name| check_interface(name, what, sink));
         }
         check_ready(group, sink);
         check_console(group, sink);
@@ -194,6 +199,7 @@ fn check_alone(group: &Group, sink: &mut Sink) {
     let of_console = group.ready.as_ref().and_then(|ready| ready.value.console.as_ref());
     let keys = [
         ("tap", group.tap.as_ref().map(|at| at.place)),
+        ("tun", group.tun.as_ref().map(|at| at.place)),
         ("console", group.console.as_ref().map(|at| at.place)),
         ("ready: {console}", of_console.map(|at| at.place)),
     ];
@@ -211,11 +217,20 @@ fn check_kinds(group: &Group, key: &str, sink: &mut Sink) {
     let others = [
         ("firmware", both),
         ("tap", group.tap.as_ref().filter(|_| group.qemu.is_some()).map(|at| at.place)),
+        ("tun", group.tun.as_ref().filter(|_| group.qemu.is_some()).map(|at| at.place)),
         ("run", group.run.as_ref().map(|at| at.place)),
         ("root", group.root.as_ref().map(|at| at.place)),
         ("external", group.external.as_ref().map(|at| at.place)),
         ("clock_offset", group.clock_offset.as_ref().map(|at| at.place)),
     ];
+    if let (Some(_), Some(tun)) = (&group.tap, &group.tun) {
+        let problem = Problem::new("`tap` and `tun` exclude each other").at(tun.place);
+        sink.add(
+            problem.label(
+                "keep the one that the firmware opens: with `tun`, without Ethernet headers",
+            ),
+        );
+    }
     for (other, place) in others.into_iter().filter_map(|(other, place)| Some((other, place?))) {
         let problem = Problem::new(format!("`{other}` and `{key}` exclude each other"));
         sink.add(problem.at(place).label("remove one of them"));
@@ -230,8 +245,10 @@ fn check_networks(
     sink: &mut Sink,
 ) {
     let on: Vec<_> = networks.networks.iter().filter(|network| network.has(name)).collect();
-    if group.tap.is_some() && networks.complete && on.len() != 1 {
-        let text = format!("`{name}` has one TAP, and is attached to {} networks", on.len());
+    let port = [(&group.tap, "TAP"), (&group.tun, "tunnel")];
+    let port = port.into_iter().find(|(name, _)| name.is_some());
+    if let Some((_, what)) = port.filter(|_| networks.complete && on.len() != 1) {
+        let text = format!("`{name}` has one {what}, and is attached to {} networks", on.len());
         sink.add(Problem::new(text).at(place).label("attach it to one network"));
     }
     if group.has_own_stack() && on.iter().any(|network| networks.has_offload(network.name)) {
@@ -241,15 +258,16 @@ fn check_networks(
     }
 }
 
-fn check_tap(tap: &At<String>, sink: &mut Sink) {
-    let name = &tap.value;
+fn check_interface(at: &At<String>, what: &str, sink: &mut Sink) {
+    let name = &at.value;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_name = !name.is_empty() && name.len() <= 15 && name.chars().all(fits);
     // The node's own interfaces and its bridges have these names (decision 100).
     if !is_name || name.starts_with("eth") || name.starts_with("br-") || name == "lo" {
-        let problem = Problem::new(format!("`{name}` is not the name of a TAP")).at(tap.place);
+        let problem = Problem::new(format!("`{name}` is not the name of a {what}")).at(at.place);
+        let example = if what == "TAP" { "`tap0` or `zeth`" } else { "`tun0`" };
         sink.add(
-            problem.label("use the name that the firmware opens, for example `tap0` or `zeth`"),
+            problem.label(format!("use the name that the firmware opens, for example {example}")),
         );
     }
 }

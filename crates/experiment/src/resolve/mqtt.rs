@@ -121,8 +121,8 @@ impl Context<'_, '_> {
         groups.push(broker_group);
         groups.dedup();
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let shared = self.networks.shared_by(&groups);
-        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
+        let nodes: Vec<&String> = publishers.iter().chain(&subscribers).chain([&broker]).collect();
+        let network = self.network(&typed.network, typed.place, &groups, &nodes, sink)?;
         Some((broker, publishers, subscribers, network))
     }
 

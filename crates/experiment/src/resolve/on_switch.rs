@@ -24,7 +24,7 @@ pub(super) fn without_interfaces<'f>(network: &Network, file: &'f File) -> Vec<&
     let has_none = |group: &Group| {
         let bridge = group.bridge.as_ref();
         let is_bridge = bridge.is_some_and(|bridge| bridge.value != crate::file::Bridge::Off);
-        is_bridge || group.external.is_some() || group.tap.is_some() || group.has_own_stack()
+        is_bridge || group.external.is_some() || group.has_own_stack()
     };
     let groups = file.nodes.iter().flat_map(Named::iter);
     groups.filter(|(_, _, group)| has_none(group)).map(|(name, ..)| name).collect()

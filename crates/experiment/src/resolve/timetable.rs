@@ -210,7 +210,8 @@ impl Scope<'_, '_> {
 /// The changed keys with complete values, and those that they replace or reset. Values from files cannot
 /// change during a run.
 pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Keys {
-    if let Some(path) = ["trace", "distribution.table"].into_iter().find(|path| set.has(path)) {
+    let files = ["trace", "cellular_trace", "distribution.table"];
+    if let Some(path) = files.into_iter().find(|path| set.has(path)) {
         let problem = Problem::new("values from a file cannot change during a run");
         let key = path.split('.').next().unwrap_or(path);
         sink.add(problem.at(set.place(key)).label("set it on the link from the start"));

@@ -172,6 +172,11 @@ const ADDRESSES: &[Case] = &[
         "keys of a channel",
     ],
     [
+        "networks: {n: {attach: [a, b], subnet: 'fd00::/64', channel: {csma: {carries: lowpan, contexts: «'fd00::/64, fd01::/64'»}}}}",
+        "are several prefixes; write `[fd00::/64, fd01::/64]`",
+        "keys of a channel",
+    ],
+    [
         "networks: {n: {attach: [a, b], subnet: «10.0.0.0/31»}}",
         "use a prefix length between",
         "expected a subnet",

@@ -36,6 +36,7 @@ pub fn member(i: usize, count: usize, mtu: u32) -> Member {
         is_advertised: false,
         advertised: None,
         tap: None,
+        tun: None,
         is_port: false,
     };
     let spec = NodeSpec {

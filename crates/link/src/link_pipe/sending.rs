@@ -104,6 +104,13 @@ impl LinkPipe {
             Direction::Up => 0,
             Direction::Down => radio.asleep.len(),
         });
+        let now = match (&mut self.server, &radio) {
+            (Some(server), None) => {
+                let on_wire = self.config.transmission.framing.on_wire(len);
+                server.reach(on_wire, now, self.epoch)
+            }
+            _ => now,
+        };
         if asleep >= MAX_ASLEEP || !self.ahead.has_room(len, self.config.queue.limit, now) {
             self.record.totals.overflow += 1;
             return steps.push(Step::Drop(Cause::Overflow));
@@ -131,7 +138,13 @@ impl LinkPipe {
         let len = frame.frame.len();
         let on_wire = self.config.transmission.framing.on_wire(len);
         let (server, epoch) = (&mut self.server, self.epoch);
+        let has_radio = radio.is_some();
         let mut onward = |len: usize, at: Instant| match server {
+            // Behind the states of a radio; without, the frame has reached the queue.
+            Some(server) if has_radio => {
+                let at = server.reach(on_wire, at, epoch);
+                server.send(len, on_wire, at, epoch)
+            }
             Some(server) => server.send(len, on_wire, at, epoch),
             None => at,
         };

@@ -60,7 +60,7 @@ pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<J
             jobs.push(job);
         }
         // A machine has its own client.
-        let links = planned.links.iter().enumerate().filter(|_| planned.tap(0).is_none());
+        let links = planned.links.iter().enumerate().filter(|_| !planned.has_own_stack());
         for (number, link) in links.filter(|(_, link)| link.by_dhcp || link.by_slaac) {
             let client = |version: &str, argv| {
                 let name = format!("{}.dhcp{version}-{}", planned.name, link.interface);

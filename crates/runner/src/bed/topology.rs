@@ -80,6 +80,7 @@ impl Topology {
                         && tap.is_none()
                         && network.subnet_of(true).is_some(),
                     tap,
+                    tun: planned.tun(number).cloned(),
                     is_port: false,
                 };
                 if let Some(planned) = planned.bridge.as_ref().filter(|_| planned.is_port(link)) {
@@ -242,7 +243,8 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
         cores: planned.cores.clone(),
         resolver: planned.resolver,
         forwards: planned.services.is_some_and(|services| services.nat),
-        is_router: planned.forward,
+        // The kernel routes between a firmware's tunnel and the network.
+        is_router: planned.forward || planned.tun(0).is_some(),
         bridge: None,
         // A machine with its own network stack has its own routes.
         routes: if planned.tap(0).is_none() { routes(planned) } else { Vec::new() },

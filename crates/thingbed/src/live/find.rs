@@ -52,6 +52,11 @@ fn describe(pids: &[u32], limit: Duration) -> Vec<Found> {
     found.collect()
 }
 
+/// The experiment's name of a lab, if it answers.
+pub(super) fn describe_one(pid: u32) -> Option<String> {
+    describe(&[pid], LIST).pop()?.shown.map(|shown| shown.experiment)
+}
+
 /// The lab that `--lab` selects, or the only running one.
 pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
     let pids = pids()?;

@@ -8,6 +8,7 @@ mod find;
 mod link;
 mod logs;
 mod nodes;
+mod own;
 mod page;
 mod pingall;
 mod top;

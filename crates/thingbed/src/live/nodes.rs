@@ -1,6 +1,7 @@
 //! Commands for nodes: list, fault injection, scale-up, limits.
 
 use super::find::{Found, all};
+use super::own::find_to_end;
 use super::{elsewhere, find, pairs, table};
 use crate::arguments::{self, Clone, Labs, Nodes, Ps, Set};
 use crate::{Status, complain, remark, say};
@@ -86,7 +87,13 @@ fn list(nodes: &[NodeShown]) {
 /// Injects a fault into nodes' programs, or starts them.
 pub fn inject_fault(what: PlannedFaultKind, arguments: &Nodes) -> Result<Status, String> {
     let request = Request::InjectFault { what, nodes: arguments.nodes.clone() };
-    find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
+    let lab = match what {
+        PlannedFaultKind::Kill | PlannedFaultKind::Stop | PlannedFaultKind::Restart => {
+            find_to_end(&arguments.lab, "end programs in it")?
+        }
+        _ => find(&arguments.lab)?,
+    };
+    lab.ask(&request).map(|_| Status::Fine)
 }
 
 /// Adds clones of a node; prints their names and addresses.
@@ -104,12 +111,12 @@ pub fn clone(arguments: &Clone) -> Result<Status, String> {
 /// Removes nodes.
 pub fn destroy(arguments: &Nodes) -> Result<Status, String> {
     let request = Request::Destroy { nodes: arguments.nodes.clone() };
-    find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
+    find_to_end(&arguments.lab, "remove nodes of it")?.ask(&request).map(|_| Status::Fine)
 }
 
 /// Stops a lab, and waits until its process has exited.
 pub fn down(arguments: &arguments::Lab) -> Result<Status, String> {
-    let lab = find(arguments)?;
+    let lab = find_to_end(arguments, "stop it")?;
     match runner::ask(lab.pid, &Request::End {}) {
         Ok(Reply::Done {} | Reply::Ending {}) => {}
         // It has closed its control socket meanwhile: another terminal has stopped it.

@@ -79,9 +79,9 @@ pub fn task(folder: &Path, requested: &str) -> Status {
         Err(error) => {
             screen.end("failed");
             complain(&error);
-            match error {
-                runner::Error::Interrupted => Status::Interrupted,
-                _ => Status::Failed,
+            match error.is_interruption() {
+                true => Status::Interrupted,
+                false => Status::Failed,
             }
         }
     }

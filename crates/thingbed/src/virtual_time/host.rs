@@ -3,12 +3,12 @@
 use super::files::files;
 use super::refusal::refusal;
 use super::session::Session;
-use super::stall::StallDetector;
+use super::stall::{StallDetector, abandoned, give_up};
 use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
 use experiment::{Cpu, Plan};
 use guest::{Engine, Event, Guest, Machine, Mount};
-use runner::{Error, Finished, ProgressSink};
+use runner::{Error, Finished, Phase, ProgressSink};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io::ErrorKind;
@@ -48,8 +48,6 @@ const MOST_BYTES: u64 = 16 << 30;
 const MOST_ARGUMENT: usize = 120_000;
 /// Polling interval of the user's interrupt.
 const TICK: Duration = Duration::from_millis(200);
-/// The run fails after the clock has not moved for this time: some programs compute for long.
-const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The mount of a guest's results folder.
 ///
@@ -185,7 +183,7 @@ fn serve(
 ) -> Result<bool, Error> {
     let (mut finished, mut interrupt_sent, mut reads_input) = (None, false, false);
     let mut session = nodes.map(|nodes| Session::new(nodes, interrupted));
-    let mut stall = StallDetector::new();
+    let (mut stall, mut phase) = (StallDetector::new(), Phase::Up);
     loop {
         if interrupted.load(Relaxed) && !interrupt_sent {
             // A guest that still boots would lose the line, and has no results yet.
@@ -193,33 +191,37 @@ fn serve(
                 return Err(Error::Interrupted);
             }
             interrupt_sent = true;
+            // A clock that stood still before it may move on now.
+            stall = StallDetector::new();
             // `next` below detects a guest that has ended.
             if guest.send(INTERRUPT).is_err_and(|why| why.kind() == ErrorKind::Unsupported) {
                 // A guest that receives no input (QEMU) ends with its process.
-                return Err(Error::Interrupted);
+                return Err(abandoned(phase, || {
+                    "a guest with a CPU of finite speed (--cpu N) cannot be stopped early"
+                        .to_owned()
+                }));
             }
         }
         match guest.next(TICK).map_err(failed)? {
             Event::Silence => {
                 let still = stall.still(guest);
                 if let Some((time, program)) = &still {
-                    screen.paused(*time, program);
+                    screen.paused(*time, program, interrupt_sent);
                 }
-                // The guest receives the interrupt only when the program waits, which never
-                // happens here.
-                match still {
-                    Some(_) if interrupt_sent => return Err(Error::Interrupted),
-                    Some((time, program)) if time > STALL_TIMEOUT => {
-                        return Err(busy_wait_error(&program));
-                    }
-                    _ => {}
-                }
+                // The guest receives the interrupt only when the program waits, which may never
+                // happen here.
+                let given_up = still
+                    .and_then(|(time, program)| give_up(phase, interrupt_sent, time, &program));
+                given_up.map_or(Ok(()), Err)?;
             }
             Event::Line(line) => {
                 // The guest's command reads its input before it writes the first line.
                 reads_input = true;
                 match serde_json::from_str(&line) {
-                    Ok(Message::Progress(progress)) => screen.progress(&progress),
+                    Ok(Message::Progress(progress)) => {
+                        phase = progress.phase;
+                        screen.progress(&progress);
+                    }
                     Ok(Message::Held(event)) => {
                         // Without `--stop-at` a guest has no access to the terminal.
                         let Some(session) = &mut session else { continue };
@@ -267,18 +269,6 @@ fn missing_files_warning(missing: &[PathBuf]) -> String {
          name them in the experiment: files: [{0}]",
         first.join(", "),
     )
-}
-
-fn busy_wait_error(program: &str) -> Error {
-    Error::Guest {
-        text: format!(
-            "virtual time has not moved for {} s: `{program}` computes without waiting, and \
-             computation takes no virtual time\n  a loop that neither sleeps, nor does I/O, nor reads \
-             the clock never ends: change the program, or use --clock real",
-            STALL_TIMEOUT.as_secs()
-        ),
-        ends_sweep: false,
-    }
 }
 
 /// Replaces the guest's paths in an error by the host's.

@@ -1,6 +1,7 @@
-//! Stall detection: whether the clock of a guest moves.
+//! Stall detection: whether the clock of a guest moves, and how long to wait for one that stands still.
 
 use guest::{Guest, Running};
+use runner::{Error, Phase};
 use std::time::{Duration, Instant};
 
 /// A guest is queried after this time without a message, and then at this interval.
@@ -8,6 +9,53 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// A clock that moved by less than this between two queries (ns) is stalled: each read of the
 /// time moves it a little.
 const LEAST_NS: u64 = 1_000_000;
+/// The run fails after the clock has not moved for this time: some programs compute for long.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// The same for a run that the user has stopped. On an overloaded machine, a guest may be without the
+/// CPU for tens of seconds.
+const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The error of a run in this phase, in which `program` has computed for `time` while the clock did not
+/// move; none while the host waits on. `is_interrupted`: the user has stopped it, and the guest has the message.
+pub(super) fn give_up(
+    phase: Phase,
+    is_interrupted: bool,
+    time: Duration,
+    program: &str,
+) -> Option<Error> {
+    // Thingbed itself computes, judges and writes: that takes no virtual time, and it ends.
+    if phase == Phase::Write {
+        return None;
+    }
+    match is_interrupted {
+        true if time < INTERRUPTED_TIMEOUT => None,
+        true => Some(abandoned(phase, || {
+            format!("`{program}` computed for {} s without waiting", time.as_secs())
+        })),
+        false => (time > TIMEOUT).then(|| busy_wait_error(program)),
+    }
+}
+
+/// The error of a run that the user has stopped and that ends without results in this phase; `why` it
+/// has none after the measurement has begun.
+pub(super) fn abandoned(phase: Phase, why: impl FnOnce() -> String) -> Error {
+    match phase {
+        Phase::Up | Phase::SetUp => Error::Interrupted,
+        Phase::Load | Phase::Drain | Phase::Stop | Phase::Write => Error::Abandoned(why()),
+    }
+}
+
+fn busy_wait_error(program: &str) -> Error {
+    Error::Guest {
+        text: format!(
+            "virtual time has not moved for {} s: `{program}` computes without waiting, and \
+             computation takes no virtual time\n  a loop that neither sleeps, nor does I/O, nor reads \
+             the clock never ends: change the program, or use --clock real",
+            TIMEOUT.as_secs()
+        ),
+        ends_sweep: false,
+    }
+}
 
 /// Watches a guest that sends no messages.
 #[derive(Debug)]
@@ -54,6 +102,42 @@ impl StallDetector {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What failed: a run was said not to have started, and lost its results, if it wrote them or had no
+    /// CPU when it was stopped.
+    #[test]
+    fn a_stopped_run_has_time_for_its_results() {
+        let text = |phase, is_interrupted, second| {
+            let error = give_up(phase, is_interrupted, Duration::from_secs(second), "sh");
+            error.map(|error| error.to_string())
+        };
+        for phase in [Phase::Load, Phase::Drain, Phase::Stop] {
+            assert_eq!(text(phase, true, 59), None);
+            let error = text(phase, true, 60).unwrap();
+            assert!(
+                error.contains("`sh` computed for 60 s") && !error.contains("before"),
+                "{error}"
+            );
+        }
+        assert!(text(Phase::SetUp, true, 60).unwrap().contains("before the run started"));
+        assert_eq!(text(Phase::Load, false, 300), None);
+        assert!(text(Phase::Load, false, 301).unwrap().contains("change the program"));
+        for is_interrupted in [true, false] {
+            assert_eq!(text(Phase::Write, is_interrupted, 100_000), None);
+        }
+    }
+
+    #[test]
+    fn an_unanswered_query_is_no_stall() {
+        let mut stall = StallDetector::new();
+        let (start, s) = (Instant::now(), Duration::from_secs);
+        let running = || Some(Running { at_ns: 5, program: "sh".to_owned(), pid: 7 });
+        stall.take(start, running());
+        stall.take(start + s(10), None);
+        assert_eq!(stall.still, None);
+        stall.take(start + s(20), running());
+        assert_eq!(stall.still, Some((s(20), "sh".to_owned())));
+    }
 
     #[test]
     fn a_clock_that_creeps_stands_still_and_one_that_goes_on_does_not() {

@@ -64,7 +64,7 @@ impl Message {
     pub fn failed(error: &Error) -> Self {
         Self::Failed {
             text: error.to_string(),
-            interrupted: matches!(error, Error::Interrupted),
+            interrupted: error.is_interruption(),
             ends_sweep: error.ends_sweep(),
         }
     }

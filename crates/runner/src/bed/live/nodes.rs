@@ -164,7 +164,7 @@ impl Bed<'_> {
                     .collect(),
                 forwards: planned.forward,
                 program: own.map(|job| (machine.unwrap_or_else(|| job.argv.join(" ")), state(job))),
-                has_own_stack: planned.tap(0).is_some(),
+                has_own_stack: planned.has_own_stack(),
                 boundary: lab::Boundary {
                     rooted: planned.root.is_some(),
                     capabilities: planned.capabilities.clone(),
