@@ -351,7 +351,7 @@ impl Hub {
         let queue = self.queue();
         let missed = |(number, message): (&MessageId, &Outgoing)| {
             let lacking = self.switch.unacknowledged_count(*number) > 0;
-            // If more is sent than the path carries, any model would be as late (decision 147).
+            // If more is sent than the path carries, any model would be as late (decision 156).
             lacking && queue < now - message.sent_at
         };
         // After a missed deadline a change needs no lasting gain (decision 32).
