@@ -2,6 +2,7 @@
 //! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
 use crate::rng::{Rng, Seed};
+use crate::turn::Turns;
 use crate::{Instant, Span};
 use coap::code::{CHANGED, CONTINUE, INCOMPLETE, POST};
 use coap::{Block, Kind, Message, Writer, number};
@@ -39,6 +40,7 @@ pub struct AckReport {
 struct Current {
     number: u64,
     bytes: Vec<u8>,
+    until: Option<Instant>,
     token: [u8; TOKEN],
     block: usize,
     id: u16,
@@ -56,7 +58,7 @@ pub struct CoapSender {
     confirmable: bool,
     /// The block size, in bytes.
     block: usize,
-    waiting: VecDeque<(u64, Vec<u8>)>,
+    waiting: Turns<(u64, Vec<u8>)>,
     current: Option<Current>,
     id: u16,
     rng: Rng,
@@ -64,23 +66,29 @@ pub struct CoapSender {
 }
 
 impl CoapSender {
-    /// For datagrams of `datagram` bytes; `None` if they cannot hold a block of 16 B.
-    pub fn new(confirmable: bool, datagram: usize, seed: &Seed) -> Option<Self> {
+    /// For datagrams of `datagram` bytes, over a path on which a response takes `wait`; `None` if they
+    /// cannot hold a block of 16 B.
+    pub fn new(confirmable: bool, datagram: usize, wait: Span, seed: &Seed) -> Option<Self> {
         let room = datagram.checked_sub(OVERHEAD)?;
         // Sizes are 2^(SZX + 4) with SZX from 0 to 6 (RFC 7959, 2.2).
         let block = (0..=6).rev().map(|exponent| 16 << exponent).find(|size| *size <= room)?;
-        let (waiting, done) = (VecDeque::new(), Vec::new());
+        let (waiting, done) = (Turns::new(wait), Vec::new());
         let mut rng = Rng::new(seed);
         // Random, as RFC 7252, 4.4, recommends against forged responses; so is the token (5.3.1).
         let id = rng.bits() as u16;
         Some(Self { confirmable, block, waiting, current: None, id, rng, done })
     }
 
-    /// Queues a message; `false` if it has too many blocks.
-    pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
+    /// Sets the time that a response takes.
+    pub fn set_wait(&mut self, wait: Span) {
+        self.waiting.set_wait(wait);
+    }
+
+    /// Queues a message that ends at `until`, if given; `false` if it has too many blocks.
+    pub fn send(&mut self, number: u64, bytes: Vec<u8>, until: Option<Instant>) -> bool {
         let fits = bytes.len().div_ceil(self.block) <= MAX_BLOCKS;
         if fits {
-            self.waiting.push_back((number, bytes));
+            self.waiting.push(until, (number, bytes));
         }
         fits
     }
@@ -102,13 +110,20 @@ impl CoapSender {
 
     /// The next datagram, if one is due, and the time of the next poll.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        if let Some(over) = self.current.take_if(|own| own.until.is_some_and(|until| until <= now))
+        {
+            self.done.push((over.number, false));
+        }
         if self.current.is_none() {
-            let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
+            let Some((until, (number, bytes))) = self.waiting.next(now) else {
+                return (None, None);
+            };
             let (id, timeout) = (self.next_id(), self.timeout());
             let token = (self.rng.bits() as u32).to_be_bytes();
             self.current = Some(Current {
                 number,
                 bytes,
+                until,
                 token,
                 block: 0,
                 id,
@@ -122,7 +137,7 @@ impl CoapSender {
         let (confirmable, length) = (self.confirmable, self.block);
         let Some(current) = &mut self.current else { return (None, None) };
         if current.at > now {
-            return (None, Some(current.at));
+            return (None, current.until.into_iter().chain([current.at]).min());
         }
         if current.tries > MAX_TRIES {
             self.done.push((current.number, false));
@@ -152,7 +167,8 @@ impl CoapSender {
         } else {
             self.current = None;
         }
-        let wake = self.current.as_ref().map(|current| current.at);
+        let wake =
+            self.current.as_ref().map(|own| own.until.into_iter().fold(own.at, Instant::min));
         (Some(datagram), wake.or(Some(now)))
     }
 
@@ -306,8 +322,9 @@ mod tests {
         lose: usize,
     ) -> (usize, Vec<Vec<u8>>, Vec<(u64, bool)>) {
         let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
-        let mut sender = CoapSender::new(confirmable, 85, &Seed::reproducible(7)).unwrap();
-        assert!(sender.send(3, message));
+        let mut sender =
+            CoapSender::new(confirmable, 85, Span::from_ms(30), &Seed::reproducible(7)).unwrap();
+        assert!(sender.send(3, message, None));
         let mut receiver = CoapReceiver::default();
         let (mut now, mut sent, mut had, mut done) = (Instant::START, 0, Vec::new(), Vec::new());
         for _ in 0..10_000 {
@@ -351,8 +368,8 @@ mod tests {
         let whole: Vec<u8> = (0..500).map(|at| at as u8).collect();
         // The receiver restarts after each of the eight blocks; and always.
         for at in 1..=8 {
-            let mut sender = CoapSender::new(true, 85, &Seed::reproducible(7)).unwrap();
-            sender.send(3, whole.clone());
+            let mut sender = CoapSender::new(true, 85, Span::ZERO, &Seed::reproducible(7)).unwrap();
+            sender.send(3, whole.clone(), None);
             let (mut receiver, mut sent, mut had) = (CoapReceiver::default(), 0, Vec::new());
             while let (Some(datagram), _) = sender.poll(Instant::START) {
                 sent += 1;
@@ -366,8 +383,8 @@ mod tests {
             }
             assert_eq!((&had[..], sender.take_done()), (&[whole.clone()][..], vec![(3, true)]));
         }
-        let mut sender = CoapSender::new(true, 85, &Seed::reproducible(7)).unwrap();
-        sender.send(3, whole);
+        let mut sender = CoapSender::new(true, 85, Span::ZERO, &Seed::reproducible(7)).unwrap();
+        sender.send(3, whole, None);
         while let (Some(datagram), _) = sender.poll(Instant::START) {
             let reply = CoapReceiver::default().receive(&read(&datagram)).reply.unwrap();
             sender.handle_ack(&read(&reply), Instant::START);
@@ -385,8 +402,8 @@ mod tests {
 
     #[test]
     fn a_request_twice_is_one_message_and_two_acknowledgements() {
-        let mut sender = CoapSender::new(true, 85, &Seed::reproducible(1)).unwrap();
-        sender.send(1, vec![1; 10]);
+        let mut sender = CoapSender::new(true, 85, Span::ZERO, &Seed::reproducible(1)).unwrap();
+        sender.send(1, vec![1; 10], None);
         let request = sender.poll(Instant::START).0.unwrap();
         let request = read(&request);
         let mut receiver = CoapReceiver::default();
@@ -394,6 +411,23 @@ mod tests {
         let second = receiver.receive(&request);
         assert!(first.message.is_some() && second.message.is_none());
         assert_eq!(first.reply, second.reply);
-        assert!(CoapSender::new(true, 30, &Seed::reproducible(1)).is_none());
+        assert!(CoapSender::new(true, 30, Span::ZERO, &Seed::reproducible(1)).is_none());
+    }
+
+    #[test]
+    fn an_exchange_ends_with_its_messages_lifetime() {
+        let mut sender =
+            CoapSender::new(true, 85, Span::from_ms(30), &Seed::reproducible(1)).unwrap();
+        let at = |ms| Instant::START + Span::from_ms(ms);
+        for (number, until) in [(1, 500), (2, 505), (3, 2_000)] {
+            sender.send(number, vec![number as u8; 10], Some(at(until)));
+        }
+        let (first, wake) = sender.poll(at(0));
+        assert_eq!((first.unwrap().last(), wake), (Some(&1), Some(at(500))));
+        assert_eq!(sender.poll(at(499)), (None, Some(at(500))));
+        // The second could no longer arrive.
+        let (next, _) = sender.poll(at(500));
+        assert_eq!(next.unwrap().last(), Some(&3));
+        assert_eq!(sender.take_done(), [(1, false)]);
     }
 }

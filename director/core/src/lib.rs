@@ -58,6 +58,7 @@ mod silence;
 mod switch;
 mod targets;
 pub mod topic;
+mod turn;
 mod uplink;
 mod window;
 

@@ -1,6 +1,6 @@
 //! The transport of `udp-arq`: a sender and a receiver per end, frames with authentication codes.
 
-use super::interface::{ALL, Model, Params, Transport};
+use super::interface::{ALL, Flow, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
 use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{
@@ -351,8 +351,8 @@ impl Exchange for Arq {
         done.filter(|(_, outcome)| *outcome == Outcome::Delivered).map(|(id, _)| id).collect()
     }
 
-    fn pace(&mut self, rate_bit_s: f64) {
-        self.sender.pace(rate_bit_s);
+    fn pace(&mut self, flow: &Flow) {
+        self.sender.pace(flow.rate_bit_s);
     }
 
     fn take_timeout(&mut self) -> Option<Instant> {

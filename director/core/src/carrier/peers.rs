@@ -57,8 +57,8 @@ pub trait Exchange: Send {
     fn take_delivered(&mut self) -> Vec<MessageId>;
     /// Sends only what the other end still requests.
     fn retire(&mut self, now: Instant);
-    /// Sets the sending rate, in bit/s.
-    fn pace(&mut self, _rate_bit_s: f64) {}
+    /// Sets how fast the hub sends.
+    fn pace(&mut self, _flow: &Flow) {}
     /// Sending time of the last datagram that was not acknowledged in time, since the last call.
     fn take_timeout(&mut self) -> Option<Instant> {
         None
@@ -220,7 +220,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         self.params.rate_bit_s = flow.rate_bit_s;
         self.charge = flow.charge;
         self.pace.set_rate(flow.rate_bit_s);
-        self.peers.values_mut().for_each(|peer| peer.pace(flow.rate_bit_s));
+        self.peers.values_mut().for_each(|peer| peer.pace(flow));
     }
 
     fn take(&mut self) -> Vec<CarrierEvent> {

@@ -1,6 +1,6 @@
 //! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
-use super::interface::{ALL, Model, Transport};
+use super::interface::{ALL, Flow, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
 use crate::Instant;
 use crate::analytic::{Case, Prediction};
@@ -8,7 +8,7 @@ use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MessageId;
-use alloc::collections::VecDeque;
+use crate::turn::Turns;
 
 pub static MODEL: Model = Model {
     features: FEATURES,
@@ -19,8 +19,8 @@ pub static MODEL: Model = Model {
     owns: |_| false,
     predict: |case| predict(case, 1.0),
     transport: Transport::Datagrams(
-        |params| Box::new(Hub::new(params, |_, _| Some(Udp::default()))),
-        |params, _| Box::new(Member::new(params, Some(Udp::default()), false)),
+        |params| Box::new(Hub::new(params, |params, _| Some(Udp::new(params)))),
+        |params, _| Box::new(Member::new(params, Some(Udp::new(params)), false)),
     ),
 };
 
@@ -51,17 +51,21 @@ pub fn predict(case: &Case<'_>, more: f64) -> Prediction {
 const MAX_WAITING: usize = 1_024;
 
 /// Queue to the other end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Udp {
-    waiting: VecDeque<Vec<u8>>,
+    waiting: Turns<Vec<u8>>,
+}
+
+impl Udp {
+    fn new(params: &Params) -> Self {
+        Self { waiting: Turns::new(params.wait) }
+    }
 }
 
 impl Exchange for Udp {
-    fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
-        if self.waiting.len() >= MAX_WAITING {
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back(sealed.to_vec());
+    fn send(&mut self, _: MessageId, sealed: &[u8], until: Option<Instant>) -> Result<(), String> {
+        self.waiting.push(until, sealed.to_vec());
+        self.waiting.limit(MAX_WAITING);
         Ok(())
     }
 
@@ -69,8 +73,12 @@ impl Exchange for Udp {
         Incoming::default()
     }
 
-    fn poll(&mut self, _: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        (self.waiting.pop_front(), None)
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        (self.waiting.next(now).map(|(_, sealed)| sealed), None)
+    }
+
+    fn pace(&mut self, flow: &Flow) {
+        flow.wait.into_iter().for_each(|wait| self.waiting.set_wait(wait));
     }
 
     fn take_delivered(&mut self) -> Vec<MessageId> {

@@ -198,6 +198,14 @@ impl Sending {
             && self.awaited.values().all(|awaited| !awaited.responded || awaited.got_unicast)
     }
 
+    /// Time from the first symbol until all responses.
+    pub fn needs(&self, shape: &Shape) -> Span {
+        let burst = shape.settings.airtime(shape.settings.datagram) * u64::from(self.left);
+        let slots = self.slot * u64::from(shape.settings.members);
+        // Twice the round trip, because requests and repairs may follow.
+        burst + slots + 2 * shape.settings.round_trip
+    }
+
     /// Share of the channel that the slots leave at `now`.
     fn spare(&self, now: Instant, shape: &Shape) -> f64 {
         let slots = self.slot * u64::from(shape.settings.members);

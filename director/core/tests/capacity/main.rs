@@ -5,6 +5,7 @@ mod acknowledged;
 mod apart;
 mod bundles;
 mod network;
+mod overload;
 mod shared;
 mod tcp;
 

@@ -3,7 +3,7 @@
 
 use crate::tcp::{self, Tcp};
 use director::carrier::To;
-use director::session::{Config, Event, Hub, Member, MemberEvent};
+use director::session::{Config, Event, Hub, Member, MemberEvent, SessionError};
 use director::{Instant, MessageProperties, ModelId, PerformanceMap, Seed, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -398,7 +398,11 @@ impl World {
                         [] => self.hub.send(&bytes, at),
                         to => self.hub.send_to(&bytes, to, at),
                     };
-                    sent.unwrap();
+                    match sent {
+                        // It has no number.
+                        Err(SessionError::Full(_)) => drop(self.messages.pop()),
+                        sent => assert!(sent.is_ok(), "{sent:?}"),
+                    }
                     None
                 }
                 What::Publish(member, bytes) => {

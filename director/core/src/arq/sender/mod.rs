@@ -11,6 +11,7 @@ use crate::capacity::Capacity;
 use crate::pace::{Pace, TICK};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::turn::first_in_time;
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -45,6 +46,9 @@ const AT_ONCE: Span = Span::from_ms(2);
 /// Consecutive timeouts after which a message goes alone: the path may not carry datagrams of a
 /// bundle's size.
 const ALONE_FROM: u32 = 2;
+/// A message whose lifetime ends before this many quarters of the timeout likely expires on its way. More than
+/// four, so that a path which has become slower is noticed by the timeout.
+const MARGIN: u64 = 5;
 
 impl ArqSender {
     /// An idle sender.
@@ -184,6 +188,7 @@ impl ArqSender {
         bundle.push(length, |bytes| chunk.write(data, bytes));
         self.bundled = Some(message);
         self.pace.sent(length, now);
+        self.admit(now);
         if !shares {
             bundle.close();
         }
@@ -200,6 +205,7 @@ impl ArqSender {
                 sending.joined += 1;
             }
             self.pace.joined(LENGTH + length);
+            self.admit(now);
         }
         Some(self.pace.next_at())
     }
@@ -213,13 +219,7 @@ impl ArqSender {
             let waiting = self.waiting.iter().filter_map(|(_, sending)| sending.until);
             self.quiet_until = waiting.chain(self.look_again()).min().unwrap_or(Instant::NEVER);
         }
-        // Others wait: a receiver keeps a limited number of incomplete messages.
-        while self.sending.len() < self.settings.most.max(1) {
-            let Some((message, mut sending)) = self.waiting.pop_front() else { break };
-            sending.queued_at.get_or_insert(now);
-            self.sending.insert(message, sending);
-            self.ready.insert(message);
-        }
+        self.admit(now);
         // New ones are last. Those that wait from here on give no round-trip sample with their
         // answer.
         let new = self.waiting.iter_mut().rev();
@@ -238,6 +238,24 @@ impl ArqSender {
         // It may be too early: nothing is due then, and the time is found anew.
         let wake = Some(self.quiet_until).filter(|at| *at < Instant::NEVER && !self.is_idle());
         self.ready.first().copied().ok_or(wake)
+    }
+
+    /// Makes the next message ready, if none is. Others wait: a receiver keeps a limited number of
+    /// incomplete messages, and what waits longer than its lifetime allows is not begun as long as
+    /// another one can still arrive in time.
+    fn admit(&mut self, now: Instant) {
+        if !self.ready.is_empty() || self.sending.len() >= self.settings.most.max(1) {
+            return;
+        }
+        let needed = now + self.responses.timeout(0) * MARGIN / 4;
+        let ends = self.waiting.iter().map(|(_, sending)| sending.until);
+        if let Some(next) = first_in_time(ends, needed)
+            && let Some((message, mut sending)) = self.waiting.remove(next)
+        {
+            sending.queued_at.get_or_insert(now);
+            self.sending.insert(message, sending);
+            self.ready.insert(message);
+        }
     }
 
     /// Whether a message may share a datagram with others.

@@ -2,7 +2,7 @@
 //! with an authentication code, so that a foreign acknowledgement counts for nothing.
 
 use crate::Instant;
-use crate::carrier::interface::{HubCarrier, MemberCarrier, Params};
+use crate::carrier::interface::{Flow, HubCarrier, MemberCarrier, Params};
 use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
 use crate::coap::{CoapReceiver, CoapSender};
 use crate::keys::{Keys, Party, Scope, Use};
@@ -35,7 +35,8 @@ impl Coap {
             0 => 0,
             length => 1 + length,
         };
-        let sender = CoapSender::new(confirmable, params.datagram.checked_sub(code)?, seed)?;
+        let room = params.datagram.checked_sub(code)?;
+        let sender = CoapSender::new(confirmable, room, params.wait, seed)?;
         let keys = |from| params.root.keys(Scope::new(Use::Frame, params.epoch, from));
         let (own, other) = (keys(own), keys(other));
         Some(Self { sender, receiver: CoapReceiver::default(), own, other })
@@ -62,8 +63,13 @@ impl Coap {
 }
 
 impl Exchange for Coap {
-    fn send(&mut self, number: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
-        match self.sender.send(number, sealed.to_vec()) {
+    fn send(
+        &mut self,
+        number: MessageId,
+        sealed: &[u8],
+        until: Option<Instant>,
+    ) -> Result<(), String> {
+        match self.sender.send(number, sealed.to_vec(), until) {
             true => Ok(()),
             false => Err(LONG.to_owned()),
         }
@@ -96,6 +102,10 @@ impl Exchange for Coap {
 
     fn retire(&mut self, _: Instant) {
         self.sender.clear();
+    }
+
+    fn pace(&mut self, flow: &Flow) {
+        flow.wait.into_iter().for_each(|wait| self.sender.set_wait(wait));
     }
 }
 

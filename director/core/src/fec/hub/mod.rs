@@ -16,6 +16,7 @@ use crate::capacity::Train;
 use crate::keys::Keys;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
+use crate::turn::first_in_time;
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -262,10 +263,14 @@ impl FecHub {
     /// The next symbol of the oldest message that has one, to all members or by unicast.
     fn symbol(&mut self, now: Instant) -> Option<(Option<u16>, Frame)> {
         let shape = self.shape();
-        let mut sending = self.sending.iter_mut();
-        let to_all = sending.find_map(|(id, sending)| {
+        let next = |(id, sending): (&MessageId, &mut Sending)| {
             let only = sending.only;
             sending.symbol(*id, &shape, now).map(|frame| (*id, only, frame))
+        };
+        let mut begun = self.sending.iter_mut().filter(|(_, sending)| sending.next > 0);
+        let to_all = begun.find_map(next).or_else(|| {
+            let message = self.next_to_begin(&shape, now)?;
+            next((&message, self.sending.get_mut(&message)?))
         });
         if let Some((message, only, frame)) = to_all {
             self.passes(message, &frame, now);
@@ -274,6 +279,14 @@ impl FecHub {
         let mut sending = self.sending.iter_mut();
         let (member, frame) = sending.find_map(|(id, sending)| sending.unicast(*id))?;
         Some((Some(member), frame))
+    }
+
+    /// The message to begin next.
+    fn next_to_begin(&self, shape: &Shape, now: Instant) -> Option<MessageId> {
+        let waiting = || self.sending.iter().filter(|(_, sending)| sending.next == 0);
+        let needed = now + waiting().next()?.1.needs(shape);
+        let next = first_in_time(waiting().map(|(_, sending)| sending.until), needed)?;
+        waiting().nth(next).map(|(message, _)| *message)
     }
 
     /// Requests late answers.

@@ -345,12 +345,19 @@ impl Hub {
 
     /// Drops messages after their deadline.
     fn expire(&mut self, now: Instant) {
-        let late = |(number, message): (&MessageId, &Outgoing)| {
-            message.until.is_some_and(|until| until <= now).then_some(*number)
+        let late = |(_, message): &(&MessageId, &Outgoing)| {
+            message.until.is_some_and(|until| until <= now)
         };
-        let late: Vec<MessageId> = self.messages.iter().filter_map(late).collect();
+        let queue = self.queue();
+        let missed = |(number, message): (&MessageId, &Outgoing)| {
+            let lacking = self.switch.unacknowledged_count(*number) > 0;
+            // If more is sent than the path carries, any model would be as late (decision 156).
+            lacking && queue < now - message.sent_at
+        };
         // After a missed deadline a change needs no lasting gain (decision 32).
-        self.urgent |= late.iter().any(|number| self.switch.unacknowledged_count(*number) > 0);
+        self.urgent |= self.messages.iter().filter(late).any(missed);
+        let late: Vec<MessageId> =
+            self.messages.iter().filter(late).map(|(number, _)| *number).collect();
         self.end(late.into_iter());
     }
 

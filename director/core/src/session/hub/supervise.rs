@@ -92,6 +92,13 @@ impl Hub {
         }
     }
 
+    /// Time that the path needs for all outstanding messages.
+    pub(super) fn queue(&self) -> Span {
+        let copies = if self.policy.current().features().multicast { 1 } else { self.fan_out };
+        let bytes = self.messages.len() * copies * (self.payload + self.config.below);
+        Span::from_ns_f64(bytes as f64 * 8e9 / self.conditions().rate_bit_s.max(1.0))
+    }
+
     /// A stack that delivers nothing looks like an outage, for example when its broker is gone.
     /// Asks a member by datagram: if it answers, the stack is at fault.
     fn ask_by_datagram(&mut self, unsure: Option<MessageId>) {
