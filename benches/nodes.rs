@@ -46,6 +46,7 @@ pub fn up_with(
             advertised: None,
             tap: None,
             is_port: false,
+            tun: None,
         };
         let spec = NodeSpec {
             name: format!("node-{i}"),
