@@ -2,7 +2,7 @@
 
 use crate::message::{Message, Reader, write_bytes, write_message};
 use crate::packet::Options;
-use crate::records::{Records, unix_s};
+use crate::records::Records;
 use crate::storage::Unwritten;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -125,8 +125,9 @@ impl Sessions {
     /// # Errors
     /// If the folder cannot be read, or another gateway has it. A full disk is no error.
     pub fn open(folder: &Path) -> io::Result<(Self, Kept)> {
-        let (mut kept, now_s) = (Kept::default(), unix_s());
-        let records = Records::open(folder, LOG, |record| kept.replay(record, now_s).is_some())?;
+        let mut kept = Kept::default();
+        let read = |record: &[u8], now_s| kept.replay(record, now_s).is_some();
+        let records = Records::open(folder, LOG, read)?;
         Ok((Self(records), kept))
     }
 
@@ -138,6 +139,16 @@ impl Sessions {
     /// The folder.
     pub fn folder(&self) -> &Path {
         self.0.folder()
+    }
+
+    /// Whether the folder's mark of the time is old.
+    pub fn is_mark_due(&self) -> bool {
+        self.0.clock.is_due()
+    }
+
+    /// Marks the time in the folder.
+    pub fn mark(&mut self) {
+        self.0.clock.mark();
     }
 
     /// Whether most of the log may be void.
@@ -154,7 +165,7 @@ impl Sessions {
         if changes.is_empty() {
             return Ok(());
         }
-        let now_s = unix_s();
+        let now_s = self.0.clock.now_s();
         let written = self.0.append(std::iter::once(record(changes, now_s)));
         let Some(all) = all else { return written };
         let replaced = self.0.replace(all.iter().map(|changes| record(changes, now_s)));

@@ -4,6 +4,7 @@
 
 mod budget;
 mod clients;
+mod clock;
 mod decode;
 mod device;
 mod driver;
