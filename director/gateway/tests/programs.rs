@@ -193,13 +193,22 @@ fn mosquitto_clients_of_both_versions_exchange_messages() {
         };
         assert!(lines.contains(&new) && lines.contains(&"a/old 18"), "{name}: {output}");
     }
-    // Shared subscriptions do not exist, and a client learns it.
-    for version in ["mqttv5", "mqttv311"] {
-        let port = &gateways.device.port;
-        let shared = ["-p", port, "-V", version, "-t", "$share/g/a", "-W", "100"];
-        let output = ended(start("mosquitto_sub", &shared));
-        assert!(text(&output).contains("denied"), "{version}: {}", text(&output));
+    // Shared subscriptions do not exist, and a client learns it: by 0x9E (158) in MQTT 5, before by 0x80.
+    for (port, version, code) in [
+        (&gateways.device.port, "mqttv5", 158),
+        (&gateways.hub.port, "mqttv5", 158),
+        (&gateways.device.port, "mqttv311", 128),
+    ] {
+        let shared = ["-d", "-p", port, "-V", version, "-t", "$share/g/a", "-W", "100"];
+        let output = text(&ended(start("mosquitto_sub", &shared)));
+        let expected = format!("Subscribed (mid: 1): {code}");
+        assert!(output.contains(&expected) && output.contains("denied"), "{version}: {output}");
     }
+    // The others of the same packet are granted, and the connection stays.
+    let both =
+        ["-d", "-p", &gateways.hub.port, "-V", "mqttv5", "-t", "$share/g/a", "-t", "b", "-E"];
+    let output = text(&ended(start("mosquitto_sub", &both)));
+    assert!(output.contains("158, 0"), "{output}");
 }
 
 /// A python3 that has paho: perhaps the system's, even if another one is first in PATH.
