@@ -67,7 +67,7 @@ impl Folder {
         let is_large = self.retained.as_ref().is_some_and(Storage::is_large);
         let all_retained = unsaved.retained == Unwritten::All || is_large;
         let retained = all_retained.then(|| side.all_retained());
-        let sessions = self.sessions.is_large().then(|| side.clients_ref().all_sessions());
+        let sessions = self.sessions.is_large().then(|| side.all_sessions());
         Some(Work { unsaved, retained, sessions, marks })
     }
 

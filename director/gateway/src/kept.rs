@@ -1,5 +1,6 @@
 //! Sessions of clients on a disk: a log of changes. Each record is a batch of changes that count together.
 
+use crate::kept_devices::{self, DeviceChange, KeptDevices};
 use crate::message::{Message, Reader, write_bytes, write_message};
 use crate::packet::Options;
 use crate::records::Records;
@@ -38,6 +39,8 @@ pub enum Change {
     Received(u16),
     /// The client has released that number.
     Finished(u16),
+    /// What is kept besides sessions.
+    Device(DeviceChange),
 }
 
 /// How long a session lasts.
@@ -97,6 +100,8 @@ pub struct Kept {
     pub clients: BTreeMap<String, Saved>,
     /// Messages by their numbers, with the time that is left of each. Those that have expired are not there.
     pub messages: HashMap<u64, Message>,
+    /// What is kept besides sessions.
+    pub devices: KeptDevices,
 }
 
 /// What is not on the disk yet.
@@ -128,6 +133,10 @@ impl Sessions {
         let mut kept = Kept::default();
         let read = |record: &[u8], now_s| kept.replay(record, now_s).is_some();
         let records = Records::open(folder, LOG, read)?;
+        if records.damaged().is_some() {
+            // Numbers may be used again: under another name of the storage, devices have had none of them.
+            kept.devices.numbers = Default::default();
+        }
         Ok((Self(records), kept))
     }
 
@@ -228,6 +237,7 @@ fn write(to: &mut Vec<u8>, change: &Change) {
         Change::Done(number) => to.extend(numbered(10, *number)),
         Change::Received(id) => to.extend(with_id(11, *id)),
         Change::Finished(id) => to.extend(with_id(12, *id)),
+        Change::Device(change) => kept_devices::write(to, change),
     }
 }
 
@@ -265,7 +275,7 @@ fn read(rest: &mut Reader<'_>) -> Option<Change> {
         10 => Change::Done(number(rest)?),
         11 => Change::Received(id(rest)?),
         12 => Change::Finished(id(rest)?),
-        _ => return None,
+        kind => Change::Device(kept_devices::read(kind, rest)?),
     })
 }
 
@@ -285,6 +295,7 @@ impl Kept {
             match change {
                 Change::Client(name) => client = name,
                 Change::End => drop(self.clients.remove(&client)),
+                Change::Device(change) => self.devices.apply(change, waited_s),
                 Change::Message(number, message) => {
                     if !message.is_expired(waited_s) {
                         self.messages.insert(number, message.leaving(waited_s));
@@ -323,7 +334,7 @@ impl Saved {
             Change::Done(number) => drop(self.entries.remove(&number)),
             Change::Received(id) => drop(self.received.insert(id)),
             Change::Finished(id) => drop(self.received.remove(&id)),
-            Change::Message(..) | Change::Client(_) | Change::End => {}
+            Change::Message(..) | Change::Client(_) | Change::End | Change::Device(_) => {}
         }
     }
 }

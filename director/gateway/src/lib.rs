@@ -14,6 +14,7 @@ mod gateway;
 mod hub;
 mod keeper;
 mod kept;
+mod kept_devices;
 mod log;
 mod message;
 mod packet;
