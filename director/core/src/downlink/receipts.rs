@@ -289,3 +289,57 @@ fn push(uplink: &mut Uplink, kind: u8, body: &[u8], now: Instant) -> Reported {
     let first = MessageProperties { priority: 0, ..MessageProperties::default() };
     uplink.push(kind, body, first, now).map_or(Reported::No, Reported::Sent)
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::rng::Seed;
+
+    const STORE: StoreId = [7; 8];
+
+    fn number(id: u64) -> StoredNumber {
+        StoredNumber { id, back: 2 }
+    }
+
+    fn ids(receipts: &mut Receipts) -> Vec<u64> {
+        receipts.take_messages().into_iter().map(|(from, _)| from.id).collect()
+    }
+
+    /// The hub calls a message unknown that it has sent to a former start: on its way, it can still arrive.
+    #[test]
+    fn a_message_to_a_former_start_is_not_taken_and_an_early_one_waits() {
+        let (mut receipts, mut uplink) = (Receipts::default(), Uplink::default());
+        let mut rng = Rng::new(&Seed::reproducible(1));
+        receipts.poll(&mut uplink, STORE, &mut rng, Instant::START);
+        let Reported::Sent(lane) = receipts.announced else { panic!("the memory is not named") };
+        receipts.arrive(STORE, 41, number(11), vec![1]);
+        receipts.arrive(STORE, 42, number(12), vec![2]);
+        assert!(ids(&mut receipts).is_empty(), "the hub has not said which are for this memory");
+        assert!(receipts.ended(lane, &Outcome::Acknowledged(Some(42_u64.to_be_bytes().to_vec()))));
+        receipts.poll(&mut uplink, STORE, &mut rng, Instant::START);
+        receipts.arrive(STORE, 40, number(13), vec![3]);
+        assert_eq!(ids(&mut receipts), [12]);
+        // Sent again under another number of the session, it is no second one.
+        receipts.arrive(STORE, 43, number(12), vec![2]);
+        receipts.arrive(STORE, 44, number(13), vec![3]);
+        assert_eq!(ids(&mut receipts), [13]);
+    }
+
+    #[test]
+    fn a_memory_has_a_limit_and_a_hub_that_is_forgotten_gets_another_token() {
+        let mut receipts = Receipts::restored(Vec::new());
+        let mut rng = Rng::new(&Seed::reproducible(1));
+        let first = receipts.token(STORE, &mut rng);
+        assert_eq!(receipts.token(STORE, &mut rng), first);
+        (0..4).for_each(|store| drop(receipts.token([store; 8], &mut rng).to_vec()));
+        assert_ne!(receipts.token(STORE, &mut rng), first);
+        assert_eq!(receipts.hubs.len(), MAX_HUBS);
+        // The token is on the disk before the hub gets it.
+        let mut uplink = Uplink::default();
+        receipts.poll(&mut uplink, STORE, &mut rng, Instant::START);
+        assert_eq!((uplink.open(), receipts.announced), (0, Reported::No));
+        assert!(receipts.take_changes().contains(&ReceiptChange::Forgotten(STORE)));
+        receipts.poll(&mut uplink, STORE, &mut rng, Instant::START);
+        assert_eq!(uplink.open(), 1);
+    }
+}
