@@ -108,7 +108,7 @@ mod tests {
         changes.iter().for_each(|change| receipts.replay(&record(change)));
         let kept = BTreeMap::from([(5, None), (6, Some(vec![2, 9]))]);
         let own = HubReceipts { store: one, token: [7; 8], oldest: 4, receipts: kept };
-        assert_eq!(receipts.all(), [own.clone()]);
+        assert_eq!(receipts.all(), std::slice::from_ref(&own));
         let mut again = Receipts::default();
         receipts.records().iter().for_each(|record| again.replay(record));
         assert_eq!(again.all(), [own]);
