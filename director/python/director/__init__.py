@@ -349,9 +349,9 @@ class Session(_Handle):
     async def store(
         self, message: bytes, members: Sequence[int], lifetime: float = _MINUTE
     ) -> Sending:
-        """Stores a message for these members and sends it; returns when it is on the disk. It outlasts
-        this program, and needs the option `storage`: the next start sends it again. It ends at each
-        member after `lifetime` seconds at the latest."""
+        """Stores a message for these members and sends it; returns when it is on the disk. It
+        outlasts this program, and needs the option `storage`: the next start sends it again. It
+        ends at each member after `lifetime` seconds at the latest."""
         message = _bytes(message, "the message")
         return await self._call(self._store, message, list(members), _ms(lifetime))
 
@@ -366,9 +366,9 @@ class Session(_Handle):
         return Sending(sending, self)
 
     def restored(self) -> list[Sending]:
-        """The stored messages of former starts, if there is a `storage`: the library sends those again
-        that have no outcome at a member, and the outcomes of others may not have reached the program.
-        Once; empty after that."""
+        """The stored messages of former starts, if there is a `storage`: the library sends those
+        again that have no outcome at a member, and the outcomes of others may not have reached the
+        program. Once; empty after that."""
         found = []
         while sending := _c().director_next_sending(self._handle):
             found.append(Sending(sending, self))
@@ -471,8 +471,8 @@ class Sending:
         self._outcomes: dict[int, Outcome] | None = None
 
     async def outcomes(self, patience: float = _MINUTE) -> dict[int, Outcome] | None:
-        """How it has ended at each member, or None if that is not known after `patience` seconds. Until
-        this has returned them, each further start has the message."""
+        """How it has ended at each member, or None if that is not known after `patience` seconds.
+        Until this has returned them, each further start has the message."""
         until = time.monotonic() + patience
         while self._outcomes is None:
             # A thread cannot be cancelled: it waits for short times.
@@ -504,7 +504,7 @@ class Sending:
 
 
 class Request:
-    """A received message. One of the hub's storage counts as taken when it is answered or dropped."""
+    """A received message. A stored one counts as taken when it is answered or dropped."""
 
     def __init__(self, request: int) -> None:
         self._request: int | None = request
@@ -632,8 +632,8 @@ class Listener(_Handle):
 
     def restored(self) -> list[Restored]:
         """The messages of former starts, if there is a `storage`: the library has sent those again
-        that had no outcome, and the outcomes of others may not have reached the program. Once; empty
-        after that."""
+        that had no outcome, and the outcomes of others may not have reached the program. Once;
+        empty after that."""
         found = []
         while restored := _c().director_next_restored(self._handle):
             found.append(Restored(restored, self))

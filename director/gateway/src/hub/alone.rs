@@ -1,12 +1,10 @@
 //! What the hub sends to one device alone, because it does not have earlier messages yet.
 
 use super::Hub;
+use super::known::MAX_LANE;
 use super::memory::Waiting;
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, batch};
 use crate::message::Down;
-
-/// Maximum number of messages that wait for a device.
-pub(super) const MAX_LANE: usize = 10_000;
 
 impl Hub {
     /// Messages to a device that does not have earlier ones yet.

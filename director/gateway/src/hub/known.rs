@@ -6,6 +6,9 @@ use crate::message::KEEPS;
 use director::topic;
 use std::collections::{BTreeMap, VecDeque};
 
+/// Maximum number of messages that wait for a device.
+pub(super) const MAX_LANE: usize = 10_000;
+
 /// What the hub knows of a device.
 #[derive(Default)]
 pub(super) struct Known {

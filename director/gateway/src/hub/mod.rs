@@ -6,6 +6,7 @@ mod known;
 mod ledger;
 mod memory;
 mod retained;
+mod stored;
 mod unwritten;
 
 use crate::clients::{Action, Clients};
