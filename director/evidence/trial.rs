@@ -286,7 +286,9 @@ impl Trial {
                     answered = true;
                 }
                 MemberEvent::Joined { .. } => self.join(member as usize, now),
-                MemberEvent::Outcome { .. } | MemberEvent::Published { .. } => {}
+                MemberEvent::Outcome { .. }
+                | MemberEvent::Published { .. }
+                | MemberEvent::Stored { .. } => {}
             }
         }
         if answered {

@@ -28,7 +28,7 @@ from primitives import (
 )
 
 DATA, ANSWER, ACKNOWLEDGE, ASK, READY, HELLO, PROBE, CANNOT = range(0x21, 0x29)
-WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN, TOPIC = 0x29, 0x2A, 0x2D, 0x2E, 0x2F
+WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN, TOPIC, STORED = 0x29, 0x2A, 0x2D, 0x2E, 0x2F, 0x30
 HUB = 0
 PURPOSES = {
     "message": b"director 2 message",
@@ -138,11 +138,15 @@ def parse_welcome(body: bytes) -> dict:
     member, members = struct.unpack(">HH", body[16:20])
     group = "{}.{}.{}.{}:{}".format(*body[20:24], int.from_bytes(body[24:26], "big"))
     fields = {"session": body[:16], "member": member, "members": members}
-    if body[20:24] == bytes(4) and len(body) >= 44:
-        address = ipaddress.IPv6Address(body[28:44])
+    bits = body[27] if len(body) > 27 else 0
+    rest = body[28:]
+    if body[20:24] == bytes(4) and len(rest) >= 16:
+        address = ipaddress.IPv6Address(rest[:16])
         group = "[{}]:{}".format(address, int.from_bytes(body[24:26], "big"))
-    reports = len(body) > 27 and body[27] & 1 != 0
-    return fields | {"group": group, "answered": body[26] != 0, "reports": reports}
+        rest = rest[16:]
+    store = rest[:8] if bits & 2 and len(rest) >= 8 else None
+    fields |= {"group": group, "answered": body[26] != 0, "reports": bits & 1 != 0}
+    return fields | {"store": store}
 
 
 class Root:
@@ -216,6 +220,17 @@ def open_topic(group: Root, epoch: int, datagram: bytes) -> tuple:
     return number, members, rest[2 : 2 + length].decode(), rest[2 + length :]
 
 
+def open_stored(group: Root, epoch: int, datagram: bytes) -> tuple:
+    """The number, the receivers, the number in the storage and its distance to the oldest open one,
+    and the message of the hub."""
+    low, number = struct.unpack(">HI", datagram[1:7])
+    if datagram[0] != STORED or low != epoch & 0xFFFF:
+        raise ValueError("another kind or epoch")
+    body = group.open("message", epoch, HUB, number | 1 << 62, datagram[7:])
+    members, rest = take_members(body)
+    return number, members, *struct.unpack(">QH", rest[:10]), rest[10:]
+
+
 def open_probe(group: Root, epoch: int, datagram: bytes) -> tuple:
     """The count and the member of a probe."""
     count = int.from_bytes(datagram[3:7], "big")
@@ -280,6 +295,9 @@ def check_vectors(path: str) -> int:
     same("session", session)
     for name in ("member", "members", "group", "answered", "reports"):
         same(name, welcome[name])
+    storing = Noise(psk, of("member_ephemeral"))
+    storing.hello()
+    same("store", storing.read_welcome(of("storing_welcome"))["store"])
     same("announcement", bytes([ANNOUNCEMENT]) + session)
     pair = member.pair(session)
     same("pair_hub_control_key", pair.key("control", 0, HUB))
@@ -307,6 +325,8 @@ def check_vectors(path: str) -> int:
         same(name + "_opened", [number, members, message.hex()])
     number, members, topic, message = open_topic(group, epoch, of("topic"))
     same("topic_opened", [number, members, topic, message.hex()])
+    *numbers, message = open_stored(group, epoch, of("stored"))
+    same("stored_opened", [*numbers, message.hex()])
     same("probe_opened", list(open_probe(group, epoch, of("probe"))))
     for name in ("answer", "acknowledge", "ready", "ready_bundles", "cannot", "alive"):
         kind, who, number, body = open_member(pair, epoch, of(name))

@@ -15,8 +15,10 @@ async def main() -> None:
         sys.exit(__doc__)
     _, key, local, hub, folder, reading = sys.argv
     async with director.Listener(key.encode(), local, hub, storage=folder) as meter:
-        for earlier in meter.restored():
-            print("of a former start:", earlier.message, await earlier.outcome(), flush=True)
+        earlier = meter.restored()
+        outcomes = await asyncio.gather(*(one.outcome() for one in earlier))
+        for one, outcome in zip(earlier, outcomes, strict=True):
+            print("of a former start:", one.message, outcome, flush=True)
         print("now:", await meter.publish(reading.encode(), stored=True), flush=True)
 
 

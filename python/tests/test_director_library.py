@@ -202,3 +202,34 @@ def test_outcomes_of_messages_of_a_former_start(tmp_path: Path) -> None:
             assert meter.restored() == []
 
     asyncio.run(asyncio.wait_for(run(), PATIENT))
+
+
+def test_messages_of_a_hub_outlast_its_session(tmp_path: Path) -> None:
+    async def run() -> None:
+        hub, own = addresses()
+        storage = str(tmp_path / "storage")
+        async with director.Session(KEY, hub, [own], storage=storage) as session:
+            assert session.restored() == []
+            sending = await session.store(b"a price", [0], 600)
+            assert await sending.outcomes(0.01) is None
+            with pytest.raises(director.DirectorError):
+                await session.store(b"a price", [7])
+        async with (
+            director.Session(KEY, hub, [own], storage=storage) as session,
+            director.Listener(KEY, own, hub) as meter,
+        ):
+            (earlier,) = session.restored()
+            assert earlier.message == b"a price"
+            request = await meter.next(PATIENT)
+            assert request.message == b"a price"
+            request.reply(b"yes")
+            acknowledged = {0: director.Outcome.ACKNOWLEDGED}
+            assert await earlier.outcomes(PATIENT) == acknowledged
+            assert earlier.answers == {0: b"yes"}
+        async with director.Session(KEY, hub, [own], storage=storage) as session:
+            assert session.restored() == []
+        async with director.Session(KEY, hub, [own]) as session:
+            with pytest.raises(director.DirectorError, match="there is no storage"):
+                await session.store(b"a price", [0])
+
+    asyncio.run(asyncio.wait_for(run(), PATIENT))

@@ -4,6 +4,7 @@
 #include <director.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #define BYTES(text) (const uint8_t *)(text), strlen(text)
 
 int main(int argc, char **argv) {
@@ -15,10 +16,16 @@ int main(int argc, char **argv) {
     director_listener *meter = director_listen(options, BYTES(argv[1]), argv[2], argv[3], why, 400);
     if (!meter)
         return fprintf(stderr, "%s\n", why), 1;
-    for (director_restored *old; (old = director_next_restored(meter)); director_restored_free(old)) {
-        size_t length;
-        const uint8_t *message = director_restored_message(old, &length);
-        int outcome = director_restored_outcome(old, 60000, why, sizeof why);
+    /* As many as a member can have open. All of them get one minute together. */
+    director_restored *old[1024];
+    size_t count = 0, length;
+    while (count < 1024 && (old[count] = director_next_restored(meter)))
+        count++;
+    time_t end = time(0) + 60;
+    for (size_t i = 0; i < count; director_restored_free(old[i++])) {
+        const uint8_t *message = director_restored_message(old[i], &length);
+        uint64_t left = end > time(0) ? (uint64_t)(end - time(0)) * 1000 : 0;
+        int outcome = director_restored_outcome(old[i], left, why, sizeof why);
         printf("of a former start: %.*s, outcome %d\n", (int)length, (const char *)message, outcome);
         fflush(stdout);
     }

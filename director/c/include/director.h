@@ -22,12 +22,13 @@ typedef struct director_listener director_listener;
 typedef struct director_request director_request;
 typedef struct director_incoming director_incoming;
 typedef struct director_restored director_restored;
+typedef struct director_sending director_sending;
 
-/* How a message of a member ends. */
+/* How a message of a member ends, or a stored one of the hub at a member. */
 enum director_outcome {
-    DIRECTOR_ACKNOWLEDGED = 1, /* The hub's application has it. */
+    DIRECTOR_ACKNOWLEDGED = 1, /* The application at the other end has it. */
     DIRECTOR_FAILED = 2,       /* It will never have it. */
-    DIRECTOR_UNKNOWN = 3       /* Neither is known when the lifetime ends. */
+    DIRECTOR_UNKNOWN = 3       /* Neither is known. */
 };
 
 /* Starts a session as its hub. `options` is a JSON object; all of its members have
@@ -40,7 +41,7 @@ enum director_outcome {
  *    "announce": "site 7",     the hub announces this name by DNS-SD (default: none)
  *    "keep_alive_s": 25,       a member behind a NAT reports after this time without a datagram to
  *                              the hub, 15 or more (default: none)
- *    "storage": "folder",  a member keeps stored messages there (default: none), up to
+ *    "storage": "folder",  the hub or a member keeps stored messages there (default: none), up to
  *    "storage_bytes": 16777216,
  *    "warnings": true,     the hub writes to standard error what its operator should know, such as a
  *                          member with another key, at most once a minute (default: false)
@@ -85,6 +86,32 @@ int director_lacking_member(const director_collected *collected, size_t place, u
  * long as `collected`. Returns 1, or 0 if there is no such answer. */
 int director_answer(const director_collected *collected, size_t place, uint32_t *member,
                     const uint8_t **bytes, size_t *length);
+
+/* Stores a message for some members, as director_collect_from names them, and sends it. It is on the disk
+ * when this returns, and outlasts this program: the next start with the same storage sends it again to the
+ * members that have not said what became of it. Each member's application gets it once at most. Each ends
+ * after `lifetime_ms` at the latest (0: one minute). Returns 0 on failure, also without a storage. */
+director_sending *director_store(const director_session *session, const uint32_t *members, size_t count,
+                                 const uint8_t *message, size_t length, uint64_t lifetime_ms,
+                                 char *error, size_t room);
+
+/* The next message of former starts of this hub, in the order in which they were stored; 0 if there is no
+ * further one. Until director_sending_is_over has returned 1 for it, each further start has the message. */
+director_sending *director_next_sending(const director_session *session);
+
+/* The message; valid as long as `sending`. */
+const uint8_t *director_sending_message(const director_sending *sending, size_t *length);
+
+/* Waits until the message has ended at all of its members, at most `patience_ms`. Returns 1 if it has, else
+ * 0. Any thread may call it. */
+int director_sending_is_over(const director_sending *sending, uint64_t patience_ms);
+
+/* How a message has ended at a member, by index from 0: sets `member`, and `answer` and `length` to the
+ * member's answer, which is valid as long as `sending`. Each may be 0. Returns a director_outcome; 0 if there
+ * is no such member, or the message is not over. */
+int director_sending_outcome(const director_sending *sending, size_t place, uint32_t *member,
+                             const uint8_t **answer, size_t *length);
+void director_sending_free(director_sending *sending);
 
 /* Explains which model is in use and why: writes text, terminated by 0, and returns 1. Returns 0
  * if the session is over. */
@@ -206,7 +233,8 @@ void director_restored_free(director_restored *restored);
 void director_leave(director_listener *listener);
 void director_come_back(director_listener *listener);
 
-/* Answer a message, or drop it without an answer; both free `request`. */
+/* Answer a message, or drop it without an answer; both free `request`. Of a stored message, the hub then
+ * learns that the application has taken it. */
 void director_reply(director_request *request, const uint8_t *answer, size_t length);
 void director_request_free(director_request *request);
 /* Whether a listener is over: it was freed, its storage was lost, or this process was forked. Returns 1

@@ -10,6 +10,7 @@ mod objects;
 mod options;
 mod over;
 mod restored;
+mod sendings;
 mod table;
 mod topics;
 
@@ -104,7 +105,8 @@ unsafe fn initiate(
     let inbox = session.inbox().ok_or("the session is over")?;
     // Shared, because two threads may wait for messages at the same time.
     let inbox = Arc::new(Mutex::new(inbox));
-    Ok(SESSIONS.add(DirectorSession { thread, session, inbox }))
+    let restored = std::sync::Mutex::new(session.restored().into());
+    Ok(SESSIONS.add(DirectorSession { thread, session, inbox, restored }))
 }
 
 /// Opens a session or listener in a new runtime.

@@ -88,13 +88,26 @@ fn send(
     })
 }
 
-/// Lifetime in ms (0: the default) and priority.
-pub(crate) fn properties(lifetime_ms: u64, priority: u32) -> MessageProperties {
-    let lifetime = match lifetime_ms {
+/// A lifetime in ms (0: the default).
+pub(crate) fn lifetime(ms: u64) -> Span {
+    match ms {
         0 => MessageProperties::default().lifetime,
         ms => Span::from_ms(ms),
-    };
-    MessageProperties { lifetime, priority, ..MessageProperties::default() }
+    }
+}
+
+/// The code of an outcome, as the header names it.
+pub(crate) fn code_of(outcome: &Outcome) -> c_int {
+    match outcome {
+        Outcome::Acknowledged(_) => ACKNOWLEDGED,
+        Outcome::Failed(_) => FAILED,
+        Outcome::Unknown => UNKNOWN,
+    }
+}
+
+/// Lifetime in ms (0: the default) and priority.
+pub(crate) fn properties(lifetime_ms: u64, priority: u32) -> MessageProperties {
+    MessageProperties { lifetime: lifetime(lifetime_ms), priority, ..MessageProperties::default() }
 }
 
 /// # Safety

@@ -3,6 +3,7 @@
 use crate::table::Table;
 use director::io::{
     Collected, DurableMessage, Inbox, Incoming, Listener, Publisher, Request, Session,
+    StoredSending,
 };
 use director::session::SessionError;
 use std::collections::VecDeque;
@@ -88,6 +89,8 @@ pub struct DirectorSession {
     pub thread: Thread,
     pub session: Session,
     pub inbox: Arc<Mutex<Inbox>>,
+    /// Stored messages of former starts that the program has not taken.
+    pub restored: std::sync::Mutex<VecDeque<StoredSending>>,
 }
 
 /// Why a handle is of no use.

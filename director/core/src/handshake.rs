@@ -12,6 +12,7 @@ use crate::crypto::digest;
 use crate::keys::{Psk, Root, SessionId};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::store::StoreId;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -69,7 +70,13 @@ pub struct Welcome {
     pub answered: bool,
     /// Whether the member reports from time to time: the hub did not know its address.
     pub reports: bool,
+    /// The hub's storage, if it has one: members say which memory of its messages they have.
+    pub store: Option<StoreId>,
 }
+
+/// Bits of a welcome.
+const REPORTS: u8 = 1;
+const STORES: u8 = 2;
 
 impl Welcome {
     fn encode(&self) -> Vec<u8> {
@@ -84,31 +91,35 @@ impl Welcome {
         bytes.extend_from_slice(&v4.octets());
         bytes.extend_from_slice(&self.group.port().to_be_bytes());
         bytes.push(self.answered.into());
-        bytes.push(self.reports.into());
+        let bits = [(self.reports, REPORTS), (self.store.is_some(), STORES)];
+        bytes.push(bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
         bytes.extend(v6.into_iter().flat_map(|ip| ip.octets()));
+        bytes.extend(self.store.into_iter().flatten());
         bytes
     }
 
     /// Later versions append fields, so trailing bytes are ignored.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let reports = bytes.get(27).is_some_and(|bits| bits & 1 != 0);
-        let v6: Option<&[u8; 16]> = bytes.get(28..).and_then(<[u8]>::first_chunk);
+        let bits = bytes.get(27).copied().unwrap_or_default();
+        let rest = bytes.get(28..).unwrap_or_default();
         let bytes: &[u8; 27] = bytes.first_chunk()?;
         let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let mut session = [0; 16];
         session.copy_from_slice(&bytes[..16]);
         let v4 = Ipv4Addr::new(bytes[20], bytes[21], bytes[22], bytes[23]);
-        let ip = match v6.filter(|_| v4.is_unspecified()) {
-            Some(v6) => IpAddr::V6(Ipv6Addr::from(*v6)),
-            None => IpAddr::V4(v4),
+        let (ip, rest) = match rest.split_first_chunk::<16>().filter(|_| v4.is_unspecified()) {
+            Some((v6, rest)) => (IpAddr::V6(Ipv6Addr::from(*v6)), rest),
+            None => (IpAddr::V4(v4), rest),
         };
+        let store = rest.first_chunk().filter(|_| bits & STORES != 0).copied();
         let welcome = Self {
             session,
             member: number(16),
             members: number(18),
             group: SocketAddr::new(ip, number(24)),
             answered: bytes[26] != 0,
-            reports,
+            reports: bits & REPORTS != 0,
+            store,
         };
         (welcome.member < welcome.members).then_some(welcome)
     }
@@ -287,6 +298,7 @@ mod tests {
             group: "239.1.2.3:5701".parse().unwrap(),
             answered: true,
             reports: true,
+            store: Some([8; 8]),
         }
     }
 
@@ -353,8 +365,10 @@ mod tests {
     #[test]
     fn a_group_can_have_an_ipv6_address() {
         for group in ["[ff12::4d4d]:5777", "239.1.2.3:1", "0.0.0.0:0"] {
-            let welcome = Welcome { group: group.parse().unwrap(), ..welcome() };
-            assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
+            for store in [None, Some([8; 8])] {
+                let welcome = Welcome { group: group.parse().unwrap(), store, ..welcome() };
+                assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
+            }
         }
     }
 

@@ -38,6 +38,7 @@ pub mod coap;
 mod conditions;
 mod counts;
 mod crypto;
+mod downlink;
 pub mod envelope;
 mod estimate;
 pub mod fec;
@@ -55,6 +56,7 @@ mod properties;
 mod rng;
 pub mod session;
 mod silence;
+mod store;
 mod switch;
 mod targets;
 pub mod topic;
@@ -63,6 +65,7 @@ mod uplink;
 mod window;
 
 pub use conditions::Conditions;
+pub use downlink::{HubChange, HubMessage, HubState, Outcomes, Receiver};
 pub use estimate::{Estimate, Estimator, Interval};
 pub use map::{Figures, MapError, PerformanceMap, Point, Quantiles};
 pub use model::{Features, ModelId, Models};
@@ -71,11 +74,12 @@ pub use properties::{CapacityProfile, Preference, TransportProperties};
 #[cfg(feature = "std")]
 pub use rng::NoRandomness;
 pub use rng::Seed;
+pub use store::{HubReceipts, ReceiptChange, StoreId, StoredFrom, StoredNumber, Token};
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
 pub use units::{Instant, Span};
 pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkError};
-pub use uplink::{SenderId, StoredChange, StoredMessage, StoredState, Token};
+pub use uplink::{SenderId, StoredChange, StoredMessage, StoredState};
 pub use window::Window;
 
 /// Compiles the examples of the README.

@@ -6,11 +6,11 @@
 use director::arq::{self, Complete, Datagram};
 use director::bundle::Bundle;
 use director::envelope::{
-    Echo, FromMember, Invitation, seal_data, seal_member, seal_probe, seal_topic,
+    Echo, FromMember, Invitation, seal_data, seal_member, seal_probe, seal_stored, seal_topic,
 };
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
-use director::{ModelId, Models, Span};
+use director::{ModelId, Models, Span, StoredNumber};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -44,10 +44,13 @@ fn vectors() -> Value {
         group: "239.1.2.3:5701".parse().unwrap(),
         answered: true,
         reports: true,
+        store: None,
     };
     let mut member = Initiator::new(Some(&psk), own, None);
     let named = Initiator::new(Some(&psk), own, Some(&welcome.session));
     let hello = member.hello().to_vec();
+    let storing = Welcome { store: Some(bytes(0xe0)), ..welcome };
+    let storing = respond(Some(&psk), other, &hello, &storing).unwrap();
     let accepted = respond(Some(&psk), other, &hello, &welcome).unwrap();
     let (pair, received) = member.finish(&accepted.message).unwrap();
     assert_eq!(received, welcome);
@@ -64,6 +67,8 @@ fn vectors() -> Value {
         "named_hello": hex(named.hello()),
         "welcome_body": hex(body),
         "welcome": hex(&accepted.message),
+        "storing_welcome": hex(&storing.message),
+        "store": hex(&bytes::<8>(0xe0)),
         "insecure_hello": hex(&plain_hello),
         "insecure_welcome": hex(&plain.message),
         "session": hex(&welcome.session),
@@ -75,7 +80,8 @@ fn vectors() -> Value {
         "announcement": hex(&announcement(&welcome.session)),
         "pair_hub_control_key": hex(&pair.seed(&Scope::new(Use::Control, 0, Party::Hub))),
     });
-    merge(handshake, envelopes(&pair, welcome.session))
+    let envelopes = merge(envelopes(&pair, welcome.session), stored(welcome.session));
+    merge(handshake, envelopes)
 }
 
 fn merge(mut one: Value, other: Value) -> Value {
@@ -164,6 +170,16 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
             ["whole", [[12, 0, false], [13, 15, true]]],
         ],
         "bundle_signed": hex(&signed_bundle),
+    })
+}
+
+/// A message of the hub's storage, in the epoch of the other envelopes.
+fn stored(session: SessionId) -> Value {
+    let group = Root::new(&bytes::<32>(0xc0), session);
+    let number = StoredNumber { id: 70_000, back: 7 };
+    json!({
+        "stored": hex(&seal_stored(&group, 70_000, 21, &[3, 299], number, b"0.25 a kWh")),
+        "stored_opened": [21, [3, 299], 70_000, 7, hex(b"0.25 a kWh")],
     })
 }
 

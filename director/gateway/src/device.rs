@@ -2,24 +2,24 @@
 //! messages. No I/O and no clock.
 
 mod former;
+mod heard;
+mod silence;
 
 use crate::budget::OVERHEAD;
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
-use crate::kept::Unsaved;
+use crate::kept::{Change, Unsaved};
 use crate::message::{Down, Message, Numbered, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
 use crate::storage::Unwritten;
+use heard::Heard;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Maximum number of messages of a topic that wait; then the oldest of QoS 0 is dropped.
 const MAX_WAITING: usize = 1_000;
 /// Maximum size of all messages of QoS 0 that wait or are on their way, in bytes; then further ones are dropped.
 const MAX_UNSURE: usize = 64 << 20;
-
-/// Time without an answer of the hub after which a device says so, in seconds.
-const UNANSWERED_S: u16 = 10;
 
 /// What is to be sent to the hub.
 enum Job {
@@ -64,6 +64,8 @@ pub struct Device {
     waits_s: Option<u16>,
     /// Number of filters of a former start that the hub may not have yet; `None` after that.
     former: Option<usize>,
+    /// Messages of the hub's storage that have arrived.
+    heard: Heard,
 }
 
 impl Device {
@@ -81,6 +83,7 @@ impl Device {
             silent_s: 0,
             waits_s: Some(0),
             former: None,
+            heard: Heard::default(),
         };
         let effects = device.push(Lane::Alive, Job::Frame(Up::Hello));
         (device, effects)
@@ -91,7 +94,7 @@ impl Device {
         let Some((start, frame)) = Down::decode(frame) else { return Vec::new() };
         let mut effects = Vec::new();
         if self.hub.begin(start) {
-            // The hub has started: it knows no subscription and no will.
+            // The hub has started: it knows no will and, without a storage, no subscription.
             for (filter, qos) in self.clients.filters() {
                 effects.extend(self.resubscribe(filter, qos));
             }
@@ -99,9 +102,13 @@ impl Device {
                 effects.extend(self.will(client, Some(will)));
             }
         }
-        if let Down::Deliver(messages) = frame {
+        if let Down::Deliver(store, messages) = frame {
             for (number, message) in messages {
-                if self.hub.insert(number) {
+                let is_new = match store {
+                    Some(store) => self.heard.arrive(store, number, message.qos),
+                    None => self.hub.insert(number),
+                };
+                if is_new {
                     let message = message.arrived(self.clients.now_s());
                     let actions = self.clients.deliver(&message);
                     effects.extend(self.act(actions));
@@ -241,18 +248,6 @@ impl Device {
         }
     }
 
-    /// Says once that the hub does not answer: an operator sees nothing else of a wrong key.
-    fn report_silence(&mut self) -> Option<Effect> {
-        let waits_s = self.waits_s.as_mut()?;
-        *waits_s = waits_s.saturating_add(1);
-        let text = format!(
-            "no answer from the hub's gateway for {UNANSWERED_S} s: it does not run, --hub or --local is \
-             not the address by which they reach each other, it has no place left, or its key is \
-             another one; clients wait"
-        );
-        (*waits_s == UNANSWERED_S).then_some(Effect::Log(text))
-    }
-
     /// The hub has answered a subscription, or never will.
     fn finish_subscribe(
         &mut self,
@@ -350,7 +345,15 @@ impl Side for Device {
 
     fn unsaved(&self) -> Unsaved {
         let retained = Unwritten::Changes(Vec::new());
-        Unsaved { retained, sessions: self.clients.unsaved() }
+        let mut sessions = self.clients.unsaved();
+        sessions.extend(self.heard.unsaved());
+        Unsaved { retained, sessions }
+    }
+
+    fn all_sessions(&self) -> Vec<Vec<Change>> {
+        let mut all = self.clients.all_sessions();
+        all.push(self.heard.all());
+        all
     }
 
     fn all_retained(&self) -> BTreeMap<String, Message> {
@@ -359,7 +362,11 @@ impl Side for Device {
 
     fn written(&mut self) -> Vec<Effect> {
         self.clients.saved();
-        Vec::new()
+        // The hub keeps them until it knows that they are stored.
+        match self.heard.saved() {
+            numbers if numbers.is_empty() => Vec::new(),
+            numbers => self.push(Lane::Stored, Job::Frame(Up::Stored(numbers))),
+        }
     }
 
     fn tick(&mut self) -> Vec<Effect> {

@@ -13,6 +13,8 @@ pub struct Work {
     unsaved: Unsaved,
     retained: Option<BTreeMap<String, Message>>,
     sessions: Option<Vec<Vec<Change>>>,
+    /// Whether the time is to be marked.
+    marks: bool,
 }
 
 /// A folder that one gateway has at a time.
@@ -58,15 +60,15 @@ impl Folder {
 
     /// What is to be written; `None` if all is on the disk.
     pub fn work(&self, side: &impl Side) -> Option<Work> {
-        let unsaved = side.unsaved();
-        if unsaved.is_none() {
+        let (unsaved, marks) = (side.unsaved(), self.sessions.is_mark_due());
+        if unsaved.is_none() && !marks {
             return None;
         }
         let is_large = self.retained.as_ref().is_some_and(Storage::is_large);
         let all_retained = unsaved.retained == Unwritten::All || is_large;
         let retained = all_retained.then(|| side.all_retained());
-        let sessions = self.sessions.is_large().then(|| side.clients_ref().all_sessions());
-        Some(Work { unsaved, retained, sessions })
+        let sessions = self.sessions.is_large().then(|| side.all_sessions());
+        Some(Work { unsaved, retained, sessions, marks })
     }
 
     /// Writes and syncs.
@@ -74,7 +76,10 @@ impl Folder {
     /// # Errors
     /// If the disk is full or fails: then the next call can succeed.
     pub fn save(&mut self, work: &Work) -> io::Result<()> {
-        let Work { unsaved, retained, sessions } = work;
+        let Work { unsaved, retained, sessions, marks } = work;
+        if *marks {
+            self.sessions.mark();
+        }
         if let Some(storage) = &mut self.retained
             && unsaved.retained != Unwritten::Changes(Vec::new())
         {

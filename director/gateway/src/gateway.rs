@@ -1,7 +1,8 @@
 //! What gateways of devices and of the hub have in common.
 
 use crate::clients::{Action, Clients};
-use crate::kept::Unsaved;
+use crate::kept::{Change, Unsaved};
+use crate::kept_devices::KEPT;
 use crate::message::Message;
 use crate::packet::Packet;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -20,6 +21,8 @@ pub enum Lane {
     Member(u32),
     /// The greeting of a device, and that it is alive.
     Alive,
+    /// Which messages of the hub a device has stored.
+    Stored,
 }
 
 /// What the driver is to do.
@@ -79,6 +82,8 @@ pub trait Side {
     fn tick(&mut self) -> Vec<Effect>;
     /// What is to be stored before messages are acknowledged; then call [`Self::written`].
     fn unsaved(&self) -> Unsaved;
+    /// The changes that make all sessions, and what is kept besides them.
+    fn all_sessions(&self) -> Vec<Vec<Change>>;
     /// All retained messages, with the time that is left of each.
     fn all_retained(&self) -> BTreeMap<String, Message>;
     /// All is stored: acknowledges what has waited for that.
@@ -112,9 +117,6 @@ pub struct Seen {
     order: VecDeque<u32>,
 }
 
-/// How many numbers are kept: more than are sent again at a time.
-const KEPT: usize = 16_384;
-
 impl Seen {
     /// The start of the other end; returns whether it is a new one.
     pub fn begin(&mut self, start: u32) -> bool {
@@ -123,6 +125,11 @@ impl Seen {
             *self = Self { start, ..Self::default() };
         }
         is_new
+    }
+
+    /// That start; 0 if none is known.
+    pub fn start(&self) -> u32 {
+        self.start
     }
 
     /// Whether a message is new.

@@ -1,8 +1,9 @@
 //! Sessions of clients on a disk: a log of changes. Each record is a batch of changes that count together.
 
+use crate::kept_devices::{self, DeviceChange, KeptDevices};
 use crate::message::{Message, Reader, write_bytes, write_message};
 use crate::packet::Options;
-use crate::records::{Records, unix_s};
+use crate::records::Records;
 use crate::storage::Unwritten;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -38,6 +39,8 @@ pub enum Change {
     Received(u16),
     /// The client has released that number.
     Finished(u16),
+    /// What is kept besides sessions.
+    Device(DeviceChange),
 }
 
 /// How long a session lasts.
@@ -97,6 +100,8 @@ pub struct Kept {
     pub clients: BTreeMap<String, Saved>,
     /// Messages by their numbers, with the time that is left of each. Those that have expired are not there.
     pub messages: HashMap<u64, Message>,
+    /// What is kept besides sessions.
+    pub devices: KeptDevices,
 }
 
 /// What is not on the disk yet.
@@ -125,8 +130,13 @@ impl Sessions {
     /// # Errors
     /// If the folder cannot be read, or another gateway has it. A full disk is no error.
     pub fn open(folder: &Path) -> io::Result<(Self, Kept)> {
-        let (mut kept, now_s) = (Kept::default(), unix_s());
-        let records = Records::open(folder, LOG, |record| kept.replay(record, now_s).is_some())?;
+        let mut kept = Kept::default();
+        let read = |record: &[u8], now_s| kept.replay(record, now_s).is_some();
+        let records = Records::open(folder, LOG, read)?;
+        if records.damaged().is_some() {
+            // Numbers may be used again: under another name of the storage, devices have had none of them.
+            kept.devices.numbers = Default::default();
+        }
         Ok((Self(records), kept))
     }
 
@@ -138,6 +148,16 @@ impl Sessions {
     /// The folder.
     pub fn folder(&self) -> &Path {
         self.0.folder()
+    }
+
+    /// Whether the folder's mark of the time is old.
+    pub fn is_mark_due(&self) -> bool {
+        self.0.clock.is_due()
+    }
+
+    /// Marks the time in the folder.
+    pub fn mark(&mut self) {
+        self.0.clock.mark();
     }
 
     /// Whether most of the log may be void.
@@ -154,7 +174,7 @@ impl Sessions {
         if changes.is_empty() {
             return Ok(());
         }
-        let now_s = unix_s();
+        let now_s = self.0.clock.now_s();
         let written = self.0.append(std::iter::once(record(changes, now_s)));
         let Some(all) = all else { return written };
         let replaced = self.0.replace(all.iter().map(|changes| record(changes, now_s)));
@@ -217,6 +237,7 @@ fn write(to: &mut Vec<u8>, change: &Change) {
         Change::Done(number) => to.extend(numbered(10, *number)),
         Change::Received(id) => to.extend(with_id(11, *id)),
         Change::Finished(id) => to.extend(with_id(12, *id)),
+        Change::Device(change) => kept_devices::write(to, change),
     }
 }
 
@@ -254,7 +275,7 @@ fn read(rest: &mut Reader<'_>) -> Option<Change> {
         10 => Change::Done(number(rest)?),
         11 => Change::Received(id(rest)?),
         12 => Change::Finished(id(rest)?),
-        _ => return None,
+        kind => Change::Device(kept_devices::read(kind, rest)?),
     })
 }
 
@@ -274,6 +295,7 @@ impl Kept {
             match change {
                 Change::Client(name) => client = name,
                 Change::End => drop(self.clients.remove(&client)),
+                Change::Device(change) => self.devices.apply(change, waited_s),
                 Change::Message(number, message) => {
                     if !message.is_expired(waited_s) {
                         self.messages.insert(number, message.leaving(waited_s));
@@ -312,7 +334,7 @@ impl Saved {
             Change::Done(number) => drop(self.entries.remove(&number)),
             Change::Received(id) => drop(self.received.insert(id)),
             Change::Finished(id) => drop(self.received.remove(&id)),
-            Change::Message(..) | Change::Client(_) | Change::End => {}
+            Change::Message(..) | Change::Client(_) | Change::End | Change::Device(_) => {}
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod budget;
 mod clients;
+mod clock;
 mod decode;
 mod device;
 mod driver;
@@ -13,6 +14,7 @@ mod gateway;
 mod hub;
 mod keeper;
 mod kept;
+mod kept_devices;
 mod log;
 mod message;
 mod packet;

@@ -17,7 +17,8 @@ usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [
   DEVICE             NAME:PORT: UDP address of a device's gateway
   --places N         number of further devices, which the hub does not know at its start
   --announce NAME    announces the hub's gateway in the local network by DNS-SD
-  --storage FOLDER   keeps sessions of clients over a restart, and retained messages of the hub's gateway
+  --storage FOLDER   keeps sessions of clients over a restart; at the hub's gateway also retained messages, and
+                     what waits for devices
   --mqtt NAME:PORT   where MQTT clients connect (default: 127.0.0.1:1883)
   --alive SECONDS    period in which a device with wills of clients reports (default: 60)";
 

@@ -102,6 +102,8 @@ pub enum Up {
     /// A device that keeps its sessions has subscribed again: what it has not subscribed to since its
     /// start is void.
     Subscribed,
+    /// A device that keeps its sessions has stored these messages of the hub's storage.
+    Stored(Vec<u32>),
 }
 
 /// Bit of a device's start: it keeps sessions over a restart, so that what waits for it stays.
@@ -123,8 +125,9 @@ pub struct Subscribed {
 pub enum Down {
     /// The hub has started, and knows nothing of the device.
     Hello,
-    /// Messages for the device's clients, in order.
-    Deliver(Vec<Numbered>),
+    /// Messages for the device's clients, in order. The name of the hub's storage, if it has one: then numbers
+    /// are those of all its starts.
+    Deliver(Option<u32>, Vec<Numbered>),
 }
 
 /// The rest of a frame, or of a record on a disk.
@@ -272,11 +275,15 @@ impl Up {
             Self::Will { .. } => 4,
             Self::Alive => 5,
             Self::Subscribed => 6,
+            Self::Stored(_) => 7,
         };
         let mut bytes = head(kind, start);
         match self {
             Self::Hello | Self::Alive | Self::Subscribed => {}
             Self::Publish(messages) => write_numbered(&mut bytes, messages),
+            Self::Stored(numbers) => {
+                numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+            }
             Self::Subscribe { filter, qos, retained, after } => {
                 bytes.push(qos | if *retained { 0 } else { NOTHING_RETAINED });
                 write_bytes(&mut bytes, filter.as_bytes());
@@ -315,6 +322,13 @@ impl Up {
             }
             5 => Self::Alive,
             6 => Self::Subscribed,
+            7 => {
+                let mut numbers = Vec::new();
+                while !rest.0.is_empty() {
+                    numbers.push(rest.number()?);
+                }
+                Self::Stored(numbers)
+            }
             _ => return None,
         };
         Some((start, frame))
@@ -346,8 +360,9 @@ impl Down {
     pub fn encode(&self, start: u32) -> Vec<u8> {
         match self {
             Self::Hello => head(0, start),
-            Self::Deliver(messages) => {
-                let mut bytes = head(1, start);
+            Self::Deliver(store, messages) => {
+                let mut bytes = head(if store.is_some() { 2 } else { 1 }, start);
+                store.iter().for_each(|store| bytes.extend(store.to_be_bytes()));
                 write_numbered(&mut bytes, messages);
                 bytes
             }
@@ -360,7 +375,8 @@ impl Down {
         let (kind, start) = (rest.byte()?, rest.number()?);
         match kind {
             0 => Some((start, Self::Hello)),
-            1 => Some((start, Self::Deliver(rest.numbered()?))),
+            1 => Some((start, Self::Deliver(None, rest.numbered()?))),
+            2 => Some((start, Self::Deliver(Some(rest.number()?), rest.numbered()?))),
             _ => None,
         }
     }
@@ -406,10 +422,12 @@ mod tests {
                 Up::Will { client: filter, will: None, period_s: 60 },
                 Up::Alive,
                 Up::Subscribed,
+                Up::Stored(all.iter().map(|(number, _)| *number).collect()),
             ] {
                 prop_assert_eq!(Up::decode(&frame.encode(start)), Some((start, frame)));
             }
-            for frame in [Down::Hello, Down::Deliver(all)] {
+            let stored = Down::Deliver(Some(start), all.clone());
+            for frame in [Down::Hello, Down::Deliver(None, all), stored] {
                 prop_assert_eq!(Down::decode(&frame.encode(start)), Some((start, frame)));
             }
             let answer = Subscribed { code: 1, more: true, retained: messages };

@@ -1,10 +1,10 @@
 //! A file of records, each with checksums, which are synced before they count. One that has grown is
 //! written anew and replaces the former one.
 
+use crate::clock::Clock;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file of this length is written anew if less than half of it is still valid, in bytes.
 const LARGE: u64 = 1 << 20;
@@ -30,18 +30,20 @@ pub struct Records {
     is_torn: bool,
     /// A copy of the file, if it was damaged at the start.
     damaged: Option<PathBuf>,
+    /// The time of records.
+    pub clock: Clock,
 }
 
 impl Records {
-    /// Opens NAME.log in a folder, which is made if it does not exist. `read` gets each record, and returns
-    /// whether it is valid.
+    /// Opens NAME.log in a folder, which is made if it does not exist. `read` gets each record and the time
+    /// now, and returns whether it is valid.
     ///
     /// # Errors
     /// If the folder cannot be read, or another gateway has it. A full disk is no error.
     pub fn open(
         folder: &Path,
         name: &'static str,
-        read: impl FnMut(&[u8]) -> bool,
+        mut read: impl FnMut(&[u8], u64) -> bool,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = folder.join(format!("{name}.log"));
@@ -49,12 +51,14 @@ impl Records {
         lock(&file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let (length, is_damaged) = read_all(&bytes, read);
+        let clock = Clock::open(folder);
+        let now_s = clock.now_s();
+        let (length, is_damaged) = read_all(&bytes, |record| read(record, now_s));
         let damaged = is_damaged.then(|| copy_of(folder, name, &bytes)).flatten();
         // What follows was not synced when the gateway or its machine stopped: it never counted.
         file.set_len(length as u64)?;
         let (folder, length) = (folder.to_owned(), length as u64);
-        Ok(Self { folder, name, file, length, compacted: 0, is_torn: false, damaged })
+        Ok(Self { folder, name, file, length, compacted: 0, is_torn: false, damaged, clock })
     }
 
     /// A copy of the file, if a record of it was damaged: that one and all after it are lost.
@@ -159,11 +163,6 @@ fn lock(file: &File) -> io::Result<()> {
     file.try_lock().map_err(|_| io::Error::other("another gateway uses this folder"))
 }
 
-/// Seconds since 1970: lifetimes go on while the gateway does not run.
-pub fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 /// A record with its head.
 fn framed(record: &[u8]) -> Vec<u8> {
     // A batch is far below 2 GiB: the memory for all that is stored is.
@@ -251,7 +250,7 @@ pub mod tests {
 
     fn open(folder: &Folder) -> (Records, Vec<Vec<u8>>) {
         let mut all = Vec::new();
-        let read = |record: &[u8]| {
+        let read = |record: &[u8], _| {
             all.push(record.to_vec());
             true
         };

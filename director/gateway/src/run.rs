@@ -47,7 +47,7 @@ pub enum Place {
         places: u16,
         /// The name that the hub announces.
         announce: Option<String>,
-        /// The folder of retained messages and of sessions of its clients.
+        /// The folder of retained messages, of sessions of its clients, and of what waits for devices.
         storage: Option<PathBuf>,
     },
     /// That of a device.
@@ -82,13 +82,13 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
             let session = session.places(places.into()).initiate(local, &devices)?;
             let inbox = session.inbox().ok_or("the session is over")?;
             let count = u32::try_from(devices.len())? + u32::from(places);
-            let (mut hub, greetings) = Hub::new(start, count);
+            let (mut hub, mut greetings) = Hub::new(start, count);
             let folder = match &storage {
                 Some(path) => {
                     let (folder, retained, kept) =
                         Folder::of_hub(path).map_err(|error| unusable(path, &error))?;
                     report_damage(&folder);
-                    hub.restore(retained, kept);
+                    greetings.extend(hub.restore(retained, kept));
                     Some(folder)
                 }
                 None => None,

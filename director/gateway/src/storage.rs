@@ -2,7 +2,7 @@
 
 use crate::message::Message;
 use crate::message::{read_stored, write_stored};
-use crate::records::{Records, unix_s};
+use crate::records::Records;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -39,8 +39,8 @@ impl Storage {
     /// # Errors
     /// If the folder cannot be read, or another gateway has it. A full disk is no error.
     pub fn open(folder: &Path) -> io::Result<(Self, BTreeMap<String, Message>)> {
-        let (mut messages, now_s) = (BTreeMap::new(), unix_s());
-        let read = |record: &[u8]| replay(&mut messages, record, now_s);
+        let mut messages = BTreeMap::new();
+        let read = |record: &[u8], now_s| replay(&mut messages, record, now_s);
         let mut storage = Self(Records::open(folder, LOG, read)?);
         // The former log serves as well, for example on a full disk.
         let _ = storage.compact(&messages);
@@ -88,7 +88,7 @@ impl Storage {
     /// # Errors
     /// If the disk is full or fails: then the log ends before them, and the next call can succeed.
     pub fn write(&mut self, changes: &[Change]) -> io::Result<()> {
-        let now_s = unix_s();
+        let now_s = self.0.clock.now_s();
         let body = |change: &Change| write_stored(now_s, &change.topic, change.message.as_ref());
         self.0.append(changes.iter().map(body))
     }
@@ -103,7 +103,7 @@ impl Storage {
     /// # Errors
     /// If the disk is full or fails: the former log stays.
     pub fn compact(&mut self, messages: &BTreeMap<String, Message>) -> io::Result<()> {
-        let now_s = unix_s();
+        let now_s = self.0.clock.now_s();
         let body =
             |(topic, message): (&String, &Message)| write_stored(now_s, topic, Some(message));
         self.0.replace(messages.iter().map(body))

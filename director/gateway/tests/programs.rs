@@ -193,13 +193,22 @@ fn mosquitto_clients_of_both_versions_exchange_messages() {
         };
         assert!(lines.contains(&new) && lines.contains(&"a/old 18"), "{name}: {output}");
     }
-    // Shared subscriptions do not exist, and a client learns it.
-    for version in ["mqttv5", "mqttv311"] {
-        let port = &gateways.device.port;
-        let shared = ["-p", port, "-V", version, "-t", "$share/g/a", "-W", "100"];
-        let output = ended(start("mosquitto_sub", &shared));
-        assert!(text(&output).contains("denied"), "{version}: {}", text(&output));
+    // Shared subscriptions do not exist, and a client learns it: by 0x9E (158) in MQTT 5, before by 0x80.
+    for (port, version, code) in [
+        (&gateways.device.port, "mqttv5", 158),
+        (&gateways.hub.port, "mqttv5", 158),
+        (&gateways.device.port, "mqttv311", 128),
+    ] {
+        let shared = ["-d", "-p", port, "-V", version, "-t", "$share/g/a", "-W", "100"];
+        let output = text(&ended(start("mosquitto_sub", &shared)));
+        let expected = format!("Subscribed (mid: 1): {code}");
+        assert!(output.contains(&expected) && output.contains("denied"), "{version}: {output}");
     }
+    // The others of the same packet are granted, and the connection stays.
+    let both =
+        ["-d", "-p", &gateways.hub.port, "-V", "mqttv5", "-t", "$share/g/a", "-t", "b", "-E"];
+    let output = text(&ended(start("mosquitto_sub", &both)));
+    assert!(output.contains("158, 0"), "{output}");
 }
 
 /// A python3 that has paho: perhaps the system's, even if another one is first in PATH.
@@ -440,6 +449,91 @@ fn sessions_and_their_messages_survive_kills_of_both_gateways() {
     assert_eq!(next(&mut client), [0x3a, 6, 0, 1, b'a', 0, 1, b'1']);
     assert_eq!(next(&mut client), [0x62, 2, 0, id], "the client has it");
     assert_eq!(next(&mut client), [0x3a, 6, 0, 1, b'a', 0, 3, b'3']);
+}
+
+/// A client that keeps its session reads messages of QoS 2 until one has this text; returns all that it has
+/// got.
+fn until_text(client: &mut TcpStream, last: u8) -> Vec<u8> {
+    use std::io::Write;
+    let (mut ids, mut texts) = (std::collections::BTreeSet::new(), Vec::new());
+    while texts.last() != Some(&last) {
+        let [kind, length] = next(client);
+        match (kind & 0xf0, length) {
+            (0x30, 6) => {
+                let [.., id, text] = next::<6>(client);
+                // One that is sent again, and not released, is no further one.
+                if ids.insert(id) {
+                    texts.push(text);
+                }
+                client.write_all(&[0x50, 2, 0, id]).unwrap();
+            }
+            (0x60, 2) => {
+                let [_, id] = next(client);
+                ids.remove(&id);
+                client.write_all(&[0x70, 2, 0, id]).unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    texts
+}
+
+/// The gateways are killed in turn as soon as the hub's has acknowledged a message to a client of the device.
+#[test]
+fn each_message_to_a_device_arrives_once_over_kills_of_both_gateways() {
+    use std::io::Write;
+    let mut gateways = gateways_with("crash", true);
+    let (hub, device) = (gateways.hub.port.clone(), gateways.device.port.clone());
+    let (mut client, _) = keeping(&device);
+    client.write_all(&[0x82, 6, 0, 1, 0, 1, b'a', 2]).unwrap();
+    assert_eq!(next(&mut client), [0x90, 3, 0, 1, 2]);
+    drop(client);
+    for text in b'a'..=b'h' {
+        let mut source = raw(&hub, &[&[0x34, 6, 0, 1, b'a', 0, 7, text]]);
+        assert_eq!(next(&mut source), [0x50, 2, 0, 7]);
+        match text % 3 {
+            0 => gateways.restart_hub(),
+            1 => {
+                gateways.kill_device();
+                gateways.device = Gateway::start(gateways.device.arguments.clone());
+            }
+            // What waits for the device outlasts both.
+            _ => {
+                gateways.kill_device();
+                gateways.restart_hub();
+                gateways.device = Gateway::start(gateways.device.arguments.clone());
+            }
+        }
+    }
+    let mut source = raw(&hub, &[&[0x34, 6, 0, 1, b'a', 0, 7, b'z']]);
+    assert_eq!(next(&mut source), [0x50, 2, 0, 7]);
+    let (mut client, is_present) = keeping(&device);
+    assert!(is_present);
+    assert_eq!(String::from_utf8(until_text(&mut client, b'z')).unwrap(), "abcdefghz");
+}
+
+/// A client of the hub has a will, and the hub's gateway is killed: the will is published at its next start.
+#[test]
+fn a_will_of_a_client_of_the_hub_survives_a_kill_of_it() {
+    use std::io::Write;
+    let mut gateways = gateways_with("will", true);
+    let (hub, device) = (gateways.hub.port.clone(), gateways.device.port.clone());
+    let (mut client, _) = keeping(&device);
+    client.write_all(&[0x82, 6, 0, 1, 0, 1, b'a', 2]).unwrap();
+    assert_eq!(next(&mut client), [0x90, 3, 0, 1, 2]);
+    let mut lost = TcpStream::connect(format!("127.0.0.1:{hub}")).unwrap();
+    lost.set_read_timeout(Some(PATIENCE)).unwrap();
+    // A will of QoS 2 with the topic `a`.
+    let connect = [&[0x10, 18, 0, 4][..], b"MQTT", &[4, 0x16, 0, 0, 0, 0, 0, 1, b'a', 0, 1, b'w']];
+    lost.write_all(&connect.concat()).unwrap();
+    assert_eq!(next(&mut lost), [0x20, 2, 0, 0]);
+    gateways.restart_hub();
+    assert_eq!(until_text(&mut client, b'w'), b"w");
+    // Once.
+    gateways.restart_hub();
+    let mut source = raw(&hub, &[&[0x34, 6, 0, 1, b'a', 0, 7, b'z']]);
+    assert_eq!(next(&mut source), [0x50, 2, 0, 7]);
+    assert_eq!(until_text(&mut client, b'z'), b"z");
 }
 
 /// The hub's gateway cannot write more than a few records for a while: it goes on, and acknowledges a

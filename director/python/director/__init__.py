@@ -46,6 +46,7 @@ __all__ = [
     "Outcome",
     "Request",
     "Restored",
+    "Sending",
     "Session",
 ]
 
@@ -64,14 +65,14 @@ class DirectorError(Exception):
 
 
 class Outcome(Enum):
-    """How a message of a member ends."""
+    """How a message of a member ends, or a stored one of the hub at a member."""
 
     ACKNOWLEDGED = 1
-    """The hub's application has it."""
+    """The application at the other end has it."""
     FAILED = 2
-    """The hub's application will never have it."""
+    """The application at the other end will never have it."""
     UNKNOWN = 3
-    """Neither is known when its lifetime ends."""
+    """Neither is known."""
 
 
 def _bytes(value: object, what: str) -> bytes:
@@ -139,6 +140,20 @@ def _load() -> ctypes.CDLL:
         ("director_restored_topic", text, [pointer]),
         ("director_restored_outcome", ctypes.c_int, [pointer, ctypes.c_uint64, text, size]),
         ("director_restored_free", None, [pointer]),
+        (
+            "director_store",
+            pointer,
+            [pointer, ctypes.POINTER(number), size, text, size, ctypes.c_uint64, text, size],
+        ),
+        ("director_next_sending", pointer, [pointer]),
+        ("director_sending_message", pointer, [pointer, sizes]),
+        ("director_sending_is_over", ctypes.c_int, [pointer, ctypes.c_uint64]),
+        (
+            "director_sending_outcome",
+            ctypes.c_int,
+            [pointer, size, ctypes.POINTER(number), ctypes.POINTER(pointer), sizes],
+        ),
+        ("director_sending_free", None, [pointer]),
         ("director_subscribe", ctypes.c_int, [pointer, text, text, size]),
         ("director_unsubscribe", ctypes.c_int, [pointer, text, text, size]),
         ("director_publish_topic", pointer, [pointer, text, text, size, text, size]),
@@ -331,6 +346,34 @@ class Session(_Handle):
         acknowledged it by the deadline."""
         return await self._call(self._publish, _text(topic), _bytes(message, "the message"))
 
+    async def store(
+        self, message: bytes, members: Sequence[int], lifetime: float = _MINUTE
+    ) -> Sending:
+        """Stores a message for these members and sends it; returns when it is on the disk. It
+        outlasts this program, and needs the option `storage`: the next start sends it again. It
+        ends at each member after `lifetime` seconds at the latest."""
+        message = _bytes(message, "the message")
+        return await self._call(self._store, message, list(members), _ms(lifetime))
+
+    def _store(self, message: bytes, members: list[int], ms: int) -> Sending:
+        why = ctypes.create_string_buffer(_WHY)
+        numbers = (ctypes.c_uint32 * len(members))(*members)
+        sending = _c().director_store(
+            self._handle, numbers, len(members), message, len(message), ms, why, _WHY
+        )
+        if not sending:
+            raise DirectorError(why.value.decode())
+        return Sending(sending, self)
+
+    def restored(self) -> list[Sending]:
+        """The stored messages of former starts, if there is a `storage`: the library sends those
+        again that have no outcome at a member, and the outcomes of others may not have reached the
+        program. Once; empty after that."""
+        found = []
+        while sending := _c().director_next_sending(self._handle):
+            found.append(Sending(sending, self))
+        return found
+
     async def receive(self, patience: float) -> Incoming | None:
         """The next message that a member has sent, or None after `patience` seconds."""
         incoming = await self._take("director_receive", patience)
@@ -415,8 +458,53 @@ class Session(_Handle):
         return text.value.decode()
 
 
+class Sending:
+    """A stored message of the hub."""
+
+    def __init__(self, sending: int, session: Session) -> None:
+        self._sending, self._session = sending, session
+        length = ctypes.c_size_t()
+        data = _c().director_sending_message(sending, ctypes.byref(length))
+        self.message: bytes = ctypes.string_at(data, length.value)
+        self.answers: dict[int, bytes] = {}
+        """The answers of members, when `outcomes` has returned."""
+        self._outcomes: dict[int, Outcome] | None = None
+
+    async def outcomes(self, patience: float = _MINUTE) -> dict[int, Outcome] | None:
+        """How it has ended at each member, or None if that is not known after `patience` seconds.
+        Until this has returned them, each further start has the message."""
+        until = time.monotonic() + patience
+        while self._outcomes is None:
+            # A thread cannot be cancelled: it waits for short times.
+            rest = min(0.25, max(0.0, until - time.monotonic()))
+            await self._session._call(self._wait, int(rest * 1e3))
+            if self._outcomes is None and time.monotonic() >= until:
+                break
+        return self._outcomes
+
+    def _wait(self, ms: int) -> None:
+        c = _c()
+        if not c.director_sending_is_over(self._sending, ms):
+            if self._session.is_over:
+                raise DirectorError("the session is over")
+            return
+        outcomes: dict[int, Outcome] = {}
+        member, data, length = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_size_t()
+        found = (ctypes.byref(member), ctypes.byref(data), ctypes.byref(length))
+        while code := c.director_sending_outcome(self._sending, len(outcomes), *found):
+            outcomes[member.value] = Outcome(code)
+            if length.value:
+                self.answers[member.value] = ctypes.string_at(data.value, length.value)
+        self._outcomes = outcomes
+
+    def __del__(self) -> None:
+        """Frees the message; a further start has it if its outcomes are not known."""
+        if _library is not None:
+            _library.director_sending_free(self._sending)
+
+
 class Request:
-    """A received message."""
+    """A received message. A stored one counts as taken when it is answered or dropped."""
 
     def __init__(self, request: int) -> None:
         self._request: int | None = request
@@ -544,8 +632,8 @@ class Listener(_Handle):
 
     def restored(self) -> list[Restored]:
         """The messages of former starts, if there is a `storage`: the library has sent those again
-        that had no outcome, and the outcomes of others may not have reached the program. Once; empty
-        after that."""
+        that had no outcome, and the outcomes of others may not have reached the program. Once;
+        empty after that."""
         found = []
         while restored := _c().director_next_restored(self._handle):
             found.append(Restored(restored, self))

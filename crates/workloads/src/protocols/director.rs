@@ -323,7 +323,9 @@ impl DirectorSink {
             match event {
                 MemberEvent::Joined { .. } => self.joined = true,
                 MemberEvent::Message { number, bytes } => self.messages.push_back((number, bytes)),
-                MemberEvent::Outcome { .. } | MemberEvent::Published { .. } => {}
+                MemberEvent::Outcome { .. }
+                | MemberEvent::Published { .. }
+                | MemberEvent::Stored { .. } => {}
             }
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! Messages of the hub: to all members of an epoch, or to chosen ones.
 
-use super::{CHOSEN, DATA, TOPIC, members, take, widen_epoch, widen_number};
+use super::{CHOSEN, DATA, STORED, TOPIC, members, take, widen_epoch, widen_number};
 use crate::keys::{Party, Root, Scope, Use};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::store::StoredNumber;
 use crate::switch::{MemberId, MessageId};
 
 /// Overhead of a hub's envelope with keys, in bytes.
@@ -18,6 +19,8 @@ pub struct Data {
     pub bytes: Option<Vec<u8>>,
     /// Its topic, if it has one.
     pub topic: Option<String>,
+    /// Its number in the hub's storage, if it is there.
+    pub stored: Option<StoredNumber>,
 }
 
 /// Seals a message from the hub for an epoch; `chosen` are its receivers, if not all that get the
@@ -53,6 +56,20 @@ pub fn seal_topic(
     seal(TOPIC, group, epoch, number, &content)
 }
 
+/// Seals a message of the hub's storage for some members.
+pub fn seal_stored(
+    group: &Root,
+    epoch: u32,
+    number: MessageId,
+    members: &[MemberId],
+    stored: StoredNumber,
+    bytes: &[u8],
+) -> Vec<u8> {
+    let (id, back) = (stored.id.to_be_bytes(), stored.back.to_be_bytes());
+    let content = [&members::encode(members)[..], &id, &back, bytes].concat();
+    seal(STORED, group, epoch, number, &content)
+}
+
 fn seal(kind: u8, group: &Root, epoch: u32, number: MessageId, content: &[u8]) -> Vec<u8> {
     let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
     let mut sealed = vec![kind];
@@ -68,6 +85,7 @@ fn seal_number(kind: u8, number: MessageId) -> u64 {
     match kind {
         CHOSEN => 1 << 63 | number,
         TOPIC => 3 << 62 | number,
+        STORED => 1 << 62 | number,
         _ => number,
     }
 }
@@ -75,7 +93,12 @@ fn seal_number(kind: u8, number: MessageId) -> u64 {
 /// The kind of a message from the hub, and what follows it.
 fn data(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
-    matches!(*kind, DATA | CHOSEN | TOPIC).then_some((*kind, rest))
+    matches!(*kind, DATA | CHOSEN | TOPIC | STORED).then_some((*kind, rest))
+}
+
+fn take_stored(rest: &mut &[u8]) -> Option<StoredNumber> {
+    let (id, back) = (u64::from_be_bytes(take(rest)?), u16::from_be_bytes(take(rest)?));
+    Some(StoredNumber { id, back })
 }
 
 fn take_topic(rest: &mut &[u8]) -> Option<String> {
@@ -105,10 +128,11 @@ pub fn open_data(
     let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
     let content = keys.open(seal_number(kind, number), rest)?;
     if kind == DATA {
-        return Some(Data { number, bytes: Some(content), topic: None });
+        return Some(Data { number, bytes: Some(content), topic: None, stored: None });
     }
     let mut rest = &content[..];
     let is_mine = members::take_contains(&mut rest, member)?;
     let topic = if kind == TOPIC { Some(take_topic(&mut rest)?) } else { None };
-    Some(Data { number, bytes: is_mine.then(|| rest.to_vec()), topic })
+    let stored = if kind == STORED { Some(take_stored(&mut rest)?) } else { None };
+    Some(Data { number, bytes: is_mine.then(|| rest.to_vec()), topic, stored })
 }

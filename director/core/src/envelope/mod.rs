@@ -1,5 +1,5 @@
 //! The wire format of messages: sealed data, answers, acknowledgements and control messages.
-//! The high nibble of the first byte is 2, the low nibble the kind, so the first byte
+//! The high nibble of the first byte is 2 or 3, the low nibble the kind, so the first byte
 //! distinguishes a datagram of the plain model from those of the other models.
 //!
 //! The hub's messages to all are sealed with keys of the epoch's group secret. All else is sealed
@@ -8,7 +8,9 @@
 mod data;
 mod members;
 
-pub use self::data::{DATA_OVERHEAD, Data, epoch_of_data, open_data, seal_data, seal_topic};
+pub use self::data::{
+    DATA_OVERHEAD, Data, epoch_of_data, open_data, seal_data, seal_stored, seal_topic,
+};
 use crate::Span;
 use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
@@ -27,12 +29,13 @@ const CANNOT: u8 = 0x28;
 const ALIVE: u8 = 0x2d;
 const CHOSEN: u8 = 0x2e;
 const TOPIC: u8 = 0x2f;
+const STORED: u8 = 0x30;
 
 /// Whether the bytes start as an envelope of this version; the content is not checked.
 pub fn is_envelope(bytes: &[u8]) -> bool {
     // The range includes 0x26, a hello: hubs test for it first, and at a member it opens as
     // nothing.
-    matches!(bytes.first().copied(), Some(DATA..=CANNOT | ALIVE | CHOSEN | TOPIC))
+    matches!(bytes.first().copied(), Some(DATA..=CANNOT | ALIVE | CHOSEN | TOPIC | STORED))
 }
 
 /// A message from a member.
@@ -388,13 +391,16 @@ mod tests {
         assert_eq!(sealed.len(), 5 + DATA_OVERHEAD);
         assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
         let opened = open_data(&root(), 70_000, (3 << 32) - 7, 9, &sealed);
-        assert_eq!(opened, Some(Data { number, bytes: Some(b"hello".to_vec()), topic: None }));
+        assert_eq!(
+            opened,
+            Some(Data { number, bytes: Some(b"hello".to_vec()), topic: None, stored: None })
+        );
         assert_eq!(open_data(&root(), 4_464, number, 9, &sealed), None, "an epoch 65,536 earlier");
         let mut sealed = seal_data(&root(), 70_000, number, Some(&[3, 9]), b"hello");
         assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
         for (member, bytes) in [(9, Some(b"hello".to_vec())), (4, None)] {
             let opened = open_data(&root(), 70_000, number, member, &sealed);
-            assert_eq!(opened, Some(Data { number, bytes, topic: None }));
+            assert_eq!(opened, Some(Data { number, bytes, topic: None, stored: None }));
         }
         // Nothing makes a message to all of it, nor changes its receivers.
         for at in 0..sealed.len() {

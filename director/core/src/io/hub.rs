@@ -6,13 +6,15 @@ use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::resolver::Announcement;
+use super::sending::{Former, Sendings};
 use super::waiting::Waiting;
 use super::warning::Warnings;
+use super::writer::Folder;
 use super::{AT_ONCE, Clock, Error, family, outside_rate, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
 use crate::rng::Seed;
-use crate::session::{Config, Event, Explanation, Hub, SessionError};
+use crate::session::{Config, Event, Explanation, Hub};
 use crate::switch::MemberId;
 use crate::{Instant, ModelId, Span};
 use std::collections::HashMap;
@@ -34,6 +36,8 @@ pub struct Session {
     inbox: Arc<Mutex<Option<Inbox>>>,
     /// Lasts as long as the session.
     pub(super) _announcement: Option<Arc<Announcement>>,
+    /// Stored messages of former starts.
+    pub(super) former: Arc<Mutex<Former>>,
 }
 
 impl Session {
@@ -45,6 +49,7 @@ impl Session {
         members: &[SocketAddr],
         factories: &[Arc<dyn StackFactory>],
         warnings: Warnings,
+        folder: Option<&Folder>,
     ) -> Result<Self, Error> {
         family::adapt(&mut config, local, members)?;
         let paths = Paths::new(local, members);
@@ -60,7 +65,7 @@ impl Session {
             mtu: config.assumed.mtu as u16,
         };
         let (group, profile) = (config.group, config.properties.conn_capacity_profile);
-        let hub = Hub::new(config, map, members.len(), &Seed::from_system()?)?;
+        let mut hub = Hub::new(config, map, members.len(), &Seed::from_system()?)?;
         let numbers = members.iter().copied().zip(0..).collect();
         let addresses = (0..).zip(members.iter().copied()).collect();
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -69,6 +74,8 @@ impl Session {
             family::check_outside(local)?;
         }
         let stacks = Stacks::open(factories, &ends)?;
+        let mut clock = Clock::start();
+        let (sendings, former) = Sendings::open(folder, &mut hub, clock.now(), &commands)?;
         let driver = Driver {
             hub,
             socket: socket::driven(socket::unicast(local, profile)?)?,
@@ -78,7 +85,7 @@ impl Session {
             group,
             addresses,
             numbers,
-            clock: Clock::start(),
+            clock,
             paths,
             look_at: Instant::START + LOOK_EVERY,
             waiting: Waiting::default(),
@@ -86,9 +93,12 @@ impl Session {
             commands: commands.downgrade(),
             incoming,
             warnings,
+            sendings,
         };
         tokio::spawn(driver.run(receiver));
-        Ok(Self { commands, inbox: Arc::new(Mutex::new(Some(Inbox(inbox)))), _announcement: None })
+        let (inbox, former) = (Mutex::new(Some(Inbox(inbox))), Mutex::new(former));
+        let (inbox, former) = (Arc::new(inbox), Arc::new(former));
+        Ok(Self { commands, inbox, _announcement: None, former })
     }
 
     /// Waits until all members have joined; `false` on timeout.
@@ -96,83 +106,6 @@ impl Session {
         let (reply, receiver) = oneshot::channel();
         let _ = self.commands.send(Command::Ready(reply));
         matches!(timeout(patience, receiver).await, Ok(Ok(())))
-    }
-
-    /// Sends a message to all members and waits for their answers or acknowledgements, until all
-    /// have responded or the deadline has passed.
-    ///
-    /// # Errors
-    /// [`SessionError`] if no model can carry the message, or the session is over.
-    pub async fn collect(&self, message: &[u8]) -> Result<Collected, SessionError> {
-        self.send(message, None, None).await
-    }
-
-    /// Sends a message to one member and waits for its answer; `None` if there is none by the
-    /// deadline.
-    ///
-    /// # Errors
-    /// [`SessionError`] if no model can carry the message, or the session is over.
-    pub async fn request(
-        &self,
-        member: MemberId,
-        message: &[u8],
-    ) -> Result<Option<Vec<u8>>, SessionError> {
-        let collected = self.send(message, Some(vec![member]), None).await?;
-        Ok(collected.answers.into_values().next())
-    }
-
-    /// Sends a message to some members and waits for their answers, as [`collect`](Self::collect)
-    /// does. By multicast, the libraries of other members get the message too, and drop it.
-    ///
-    /// # Errors
-    /// [`SessionError`] if no model can carry the message, there is no such member, or the session is
-    /// over.
-    pub async fn collect_from(
-        &self,
-        members: &[MemberId],
-        message: &[u8],
-    ) -> Result<Collected, SessionError> {
-        self.send(message, Some(members.to_vec()), None).await
-    }
-
-    /// Sends a message to some members, as [`collect_from`](Self::collect_from) does, and waits for
-    /// `lifetime` at most.
-    ///
-    /// # Errors
-    /// [`SessionError`] if no model can carry the message, too many are open, or the session is
-    /// over.
-    pub async fn send_within(
-        &self,
-        members: &[MemberId],
-        message: &[u8],
-        lifetime: Duration,
-    ) -> Result<Collected, SessionError> {
-        self.send(message, Some(members.to_vec()), Some(lifetime.into())).await
-    }
-
-    async fn send(
-        &self,
-        message: &[u8],
-        to: Option<Vec<MemberId>>,
-        lifetime: Option<Span>,
-    ) -> Result<Collected, SessionError> {
-        let (reply, receiver) = oneshot::channel();
-        let sending = Sending { bytes: message.to_vec(), to, lifetime };
-        self.commands.send(Command::Send(sending, reply)).map_err(|_| SessionError::Over)?;
-        receiver.await.map_err(|_| SessionError::Over)?
-    }
-
-    /// Sends a message of a topic to the members that have subscribed to it, and waits until all
-    /// have acknowledged it, or its deadline has passed. Without any it is over at once.
-    ///
-    /// # Errors
-    /// [`SessionError`] if the topic is not valid, no model can carry the message, too many are
-    /// open, or the session is over.
-    pub async fn publish(&self, topic: &str, message: &[u8]) -> Result<Collected, SessionError> {
-        let (reply, receiver) = oneshot::channel();
-        let command = Command::Publish(topic.to_owned(), message.to_vec(), reply);
-        self.commands.send(command).map_err(|_| SessionError::Over)?;
-        receiver.await.map_err(|_| SessionError::Over)?
     }
 
     /// The messages that members send at any time; once, `None` after that. Until the application
@@ -212,19 +145,20 @@ struct Driver {
     commands: mpsc::WeakUnboundedSender<Command>,
     incoming: mpsc::Sender<Incoming>,
     warnings: Warnings,
+    sendings: Sendings,
 }
 
 impl Driver {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         loop {
-            let wake = self.turn().await;
+            let Some(wake) = self.turn().await else { return };
             tokio::select! {
                 command = commands.recv() => {
                     let Some(command) = command else { return };
-                    self.execute(command);
+                    self.execute(command).await;
                     for _ in 1..AT_ONCE {
                         let Ok(command) = commands.try_recv() else { break };
-                        self.execute(command);
+                        self.execute(command).await;
                     }
                 }
                 // The next turn receives.
@@ -269,10 +203,15 @@ impl Driver {
         }
     }
 
-    fn execute(&mut self, command: Command) {
+    async fn execute(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
             Command::Send(sending, reply) => self.send(sending, reply, now),
+            Command::Store(message) => {
+                self.look(now);
+                self.sendings.begin(message, &mut self.hub, now).await;
+            }
+            Command::Reported(id) => self.sendings.writer.report(id),
             Command::Publish(topic, bytes, reply) => self.publish(&topic, &bytes, reply, now),
             Command::Explain(reply) => drop(reply.send(self.hub.explain())),
             Command::Ready(reply) => self.ready.push(reply),
@@ -335,9 +274,19 @@ impl Driver {
         }
     }
 
-    /// Sends due datagrams and reports events; returns the time of the next turn.
-    async fn turn(&mut self) -> Option<Instant> {
+    /// Writes what has changed to the disk, now or later; `false` if there is no storage any more: then
+    /// this end sends and reports nothing more, so that the next start has the same outcomes.
+    async fn save(&mut self) -> bool {
+        self.sendings.writer.save_in_time(&mut self.hub, self.clock.now()).await.is_ok()
+    }
+
+    /// Sends due datagrams and reports events; returns the time of the next turn, or `None` if there is
+    /// no storage any more.
+    async fn turn(&mut self) -> Option<Option<Instant>> {
         self.catch_up();
+        if !self.save().await {
+            return None;
+        }
         let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {
             let (datagram, look) = self.hub.poll(now);
@@ -354,15 +303,21 @@ impl Driver {
             }
         }
         self.outbox.flush(&self.socket).await;
+        if !self.save().await {
+            return None;
+        }
         for event in self.hub.take_events() {
             self.handle_event(event);
+        }
+        for (id, outcomes) in self.hub.take_outcomes() {
+            self.sendings.finish(id, outcomes);
         }
         if self.hub.is_ready() {
             for reply in self.ready.drain(..) {
                 let _ = reply.send(());
             }
         }
-        wake
+        Some(wake)
     }
 
     fn hand_over(&self, incoming: Incoming) {

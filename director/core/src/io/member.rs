@@ -5,14 +5,14 @@ use super::durable::DurableMessage;
 use super::member_command::{Command, Outgoing, Reply};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::Publisher;
-use super::request::{Answering, Request};
+use super::request::{AnswerTo, Answering, Request};
 use super::resolver::{Resolve, Resolver};
-use super::saver::{Folder, Saver};
+use super::saver::Saver;
+use super::writer::Folder;
 use super::{AT_ONCE, Clock, Error, family, socket};
 use crate::carrier::To;
 use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
-use crate::switch::MessageId;
 use crate::uplink::MessageProperties;
 use crate::{Instant, Span};
 use std::collections::HashMap;
@@ -111,7 +111,7 @@ impl Listener {
 
     /// The next message; each is delivered once. `None` if the session has ended.
     pub async fn next(&mut self) -> Option<Request> {
-        self.requests.recv().await
+        self.requests.recv().await.map(Request::arrived)
     }
 }
 
@@ -164,11 +164,11 @@ impl Driver {
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some(command) = commands.recv() => self.execute(command).await,
-                Some((number, answer)) = answered.recv() => {
-                    self.answer(number, &answer);
+                Some((to, answer)) = answered.recv() => {
+                    self.answer(to, answer);
                     for _ in 1..AT_ONCE {
-                        let Ok((number, answer)) = answered.try_recv() else { break };
-                        self.answer(number, &answer);
+                        let Ok((to, answer)) = answered.try_recv() else { break };
+                        self.answer(to, answer);
                     }
                 }
                 _ = self.socket.readable() => self.receive_all(),
@@ -190,24 +190,19 @@ impl Driver {
     fn deliver(
         &mut self,
         sender: &mpsc::UnboundedSender<Request>,
-        answers: &mpsc::UnboundedSender<(MessageId, Vec<u8>)>,
+        answers: &mpsc::UnboundedSender<(AnswerTo, Option<Vec<u8>>)>,
     ) -> bool {
+        let mut arrived = Vec::new();
         for event in self.member.take_events() {
             match event {
                 MemberEvent::Joined { group, .. } => self.hear(group),
                 MemberEvent::Message { number, bytes } => {
-                    let answer = Some(Answering { number, answers: answers.clone() });
-                    let request = Request { message: bytes, topic: None, answer };
-                    if sender.send(request).is_err() {
-                        return false;
-                    }
+                    arrived.push((bytes, None, Some(AnswerTo::Message(number))));
                 }
-                MemberEvent::Published { topic, bytes } => {
-                    let request = Request { message: bytes, topic: Some(topic), answer: None };
-                    if sender.send(request).is_err() {
-                        return false;
-                    }
+                MemberEvent::Stored { from, bytes } => {
+                    arrived.push((bytes, None, Some(AnswerTo::Stored(from, false))));
                 }
+                MemberEvent::Published { topic, bytes } => arrived.push((bytes, Some(topic), None)),
                 MemberEvent::Outcome { number, outcome } => {
                     if let Some(reply) = self.outcomes.remove(&number) {
                         let is_told = reply.send(Ok(outcome)).is_ok();
@@ -216,12 +211,25 @@ impl Driver {
                 }
             }
         }
+        for (message, topic, to) in arrived {
+            let answer = to.map(|to| Answering { to, answers: answers.clone() });
+            if sender.send(Request { message, topic, answer }).is_err() {
+                return false;
+            }
+        }
         true
     }
 
-    fn answer(&mut self, number: MessageId, answer: &[u8]) {
-        // An answer that no model can carry is lost; the hub sees its deadline pass.
-        let _ = self.member.answer(number, answer, self.clock.now());
+    fn answer(&mut self, to: AnswerTo, answer: Option<Vec<u8>>) {
+        match to {
+            AnswerTo::Message(number) => {
+                // An answer that no model can carry is lost; the hub sees its deadline pass.
+                let answer = answer.unwrap_or_default();
+                let _ = self.member.answer(number, &answer, self.clock.now());
+            }
+            AnswerTo::Stored(from, _) => self.member.take(from, answer.as_deref()),
+            AnswerTo::Nothing => {}
+        }
     }
 
     /// Reads what the group's socket has received: a datagram to this member alone can ask for it,
@@ -288,7 +296,8 @@ impl Driver {
     /// Writes what has changed to the disk, now or later; `false` if there is no storage any more: then
     /// this end sends and reports nothing more, so that the next start has the same outcomes.
     async fn save(&mut self) -> bool {
-        let Err(why) = self.saver.save_in_time(&mut self.member, self.clock.now()).await else {
+        let Err(why) = self.saver.writer.save_in_time(&mut self.member, self.clock.now()).await
+        else {
             return true;
         };
         for (_, reply) in self.outcomes.drain() {
@@ -305,7 +314,7 @@ impl Driver {
         properties: MessageProperties,
         now: Instant,
     ) -> Result<u32, SessionError> {
-        if properties.stored && !self.saver.has_storage() {
+        if properties.stored && !self.saver.writer.has_storage() {
             let why = "the member has no storage: set one before it listens";
             return Err(SessionError::Storage(why.to_owned()));
         }
@@ -313,7 +322,7 @@ impl Driver {
             return self.send(what, properties, now);
         }
         // Earlier changes first: they must not be lost if this message has no room.
-        self.saver.save(&mut self.member, now).await.map_err(SessionError::Storage)?;
+        self.saver.writer.save(&mut self.member, now).await.map_err(SessionError::Storage)?;
         let number = self.send(what, properties, now)?;
         let begun = self.saver.begin(&mut self.member, number, now).await;
         begun.map_err(SessionError::Storage)?;
@@ -340,7 +349,7 @@ impl Driver {
             // With too many open messages, the listener leaves when it is dropped.
             Command::Leave => drop(self.member.leave(now)),
             Command::ComeBack => self.member.come_back(),
-            Command::Told(id) => self.saver.told(id),
+            Command::Told(id) => self.saver.writer.report(id),
         }
     }
 

@@ -2,13 +2,16 @@
 //! time to the core and sends the core's datagrams.
 
 mod batch;
+mod collect;
 mod command;
 #[cfg(feature = "discovery")]
 mod discovery;
 mod durable;
 mod family;
 mod hub;
+mod hub_storage;
 mod inbox;
+mod keeping;
 mod log;
 mod member;
 mod member_command;
@@ -17,15 +20,19 @@ pub mod outside;
 mod path;
 mod preconnection;
 mod publisher;
+mod receipt_log;
+mod record;
 mod request;
 mod resolver;
 mod saver;
+mod sending;
 pub mod socket;
 mod storage;
 mod waiting;
 mod warning;
+mod writer;
 
-pub use command::Collected;
+pub use command::{Collected, StoredSending};
 pub use durable::DurableMessage;
 pub use hub::Session;
 pub use inbox::{Inbox, Incoming};

@@ -4,8 +4,8 @@
 use super::discovery::Announcement;
 use super::outside::{self, StackFactory};
 use super::resolver::Resolve;
-use super::saver::Folder;
 use super::warning::Warnings;
+use super::writer::Folder;
 use super::{Error, Listener, Session};
 use crate::Span;
 use crate::conditions::Conditions;
@@ -105,8 +105,9 @@ impl Preconnection {
 
     /// A member stores messages with [`MessageProperties::stored`](crate::MessageProperties::stored) in
     /// this folder, up to `limit` bytes, until they have an outcome: the next start with the folder
-    /// sends them again ([`Listener::restored`]). One program at a time uses a folder; do not copy
-    /// it, or bring back an earlier version of it. It has no effect at a hub.
+    /// sends them again ([`Listener::restored`]). It also remembers there which stored messages of hubs it
+    /// has had. A hub stores messages there as well ([`Session::store`], [`Session::restored`]). One
+    /// program at a time uses a folder; do not copy it, or bring back an earlier version of it.
     #[must_use]
     pub fn storage(mut self, folder: impl Into<PathBuf>, limit: u64) -> Self {
         self.folder = Some(Folder { path: folder.into(), limit });
@@ -156,7 +157,7 @@ impl Preconnection {
     /// tokio runtime.
     ///
     /// # Errors
-    /// [`Error`] if the key is too short, no model suits, or a socket cannot be opened.
+    /// [`Error`] if the key is too short, no model suits, or a socket or the storage cannot be opened.
     pub fn initiate<A: Into<SocketAddr> + Copy>(
         self,
         local: impl Into<SocketAddr>,
@@ -165,7 +166,8 @@ impl Preconnection {
         let members: Vec<SocketAddr> = members.iter().map(|member| (*member).into()).collect();
         let local = local.into();
         let (config, map, warnings) = (self.config, self.map, self.warnings);
-        let session = Session::open(config, map, local, &members, &self.factories, warnings)?;
+        let (factories, folder) = (&self.factories, self.folder.as_ref());
+        let session = Session::open(config, map, local, &members, factories, warnings, folder)?;
         #[cfg(feature = "discovery")]
         let session = {
             // When its socket is bound, so that no member finds a hub that cannot receive.

@@ -1,18 +1,21 @@
 //! The folder of a member's stored messages.
 
 use super::log::{self, Log};
-use crate::rng::Seed;
-use crate::uplink::{Failure, Outcome, SenderId, StoredChange, StoredMessage, StoredState, Token};
-use crate::{Instant, Span};
+use super::receipt_log::{self, Receipts};
+use super::record::{Wall, decode_outcome, encode_outcome, fresh};
+use super::writer::Store;
+use crate::Instant;
+use crate::store::Token;
+use crate::uplink::{Outcome, SenderId, StoredChange, StoredMessage, StoredState};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Name of the log in the folder.
 const LOG: &str = "outgoing.log";
-/// Maximum size of a log beyond twice the limit of messages, in bytes: ends of messages.
-const ENDS: u64 = 4 << 20;
+/// Maximum size of a log beyond twice the limit of messages, in bytes: ends of messages, and twice what became
+/// of 4,000 messages of each of four hubs, with answers of 1 KiB.
+const ENDS: u64 = 40 << 20;
 
 /// Kinds of records.
 const SENDER: u8 = 1;
@@ -39,6 +42,7 @@ pub(super) struct Storage {
     next: u64,
     kept: BTreeMap<u64, Kept>,
     size: u64,
+    receipts: Receipts,
 }
 
 /// What a folder had at the start.
@@ -60,15 +64,17 @@ impl Storage {
     pub fn open(folder: &Path, limit: u64, now: Instant) -> io::Result<(Self, Restored)> {
         let longest = 2 * limit + ENDS;
         let (log, contents) = Log::open(folder, LOG, longest)?;
-        let sender = fresh_sender()?;
+        let sender = fresh()?;
         let (kept, size) = (BTreeMap::new(), 0);
-        let mut storage = Self { log, limit, sender, next: 1, kept, size };
+        let receipts = Receipts::default();
+        let mut storage = Self { log, limit, sender, next: 1, kept, size, receipts };
         contents.records.iter().for_each(|record| storage.replay(record));
         if contents.damaged.is_some() {
             // Numbers may be used again, and ends be lost: under another name the hub has had none of
             // these messages, and what it has had of the former sender is not known.
-            storage.sender = fresh_sender()?;
+            storage.sender = fresh()?;
             storage.begin(Token::default());
+            storage.receipts.forget();
         }
         // On a full disk the former log serves as well, if it names the sender.
         let is_named = |record: &Vec<u8>| record.first() == Some(&SENDER);
@@ -80,7 +86,12 @@ impl Storage {
         }
         let clock = Wall::now(now);
         let mut restored = Restored {
-            state: StoredState { sender: storage.sender, next: storage.next, open: Vec::new() },
+            state: StoredState {
+                sender: storage.sender,
+                next: storage.next,
+                open: Vec::new(),
+                receipts: storage.receipts.all(),
+            },
             ended: Vec::new(),
             damaged: contents.damaged,
         };
@@ -96,6 +107,7 @@ impl Storage {
 
     /// A record of the log takes effect.
     fn replay(&mut self, record: &[u8]) {
+        self.receipts.replay(record);
         let Some((kind, rest)) = record.split_first() else { return };
         if *kind == SENDER || *kind == BEGUN {
             match (*kind, rest) {
@@ -142,11 +154,23 @@ impl Storage {
         open.for_each(|kept| mark(&mut kept.added, token));
     }
 
-    /// Writes what has changed; it is on the disk when this returns.
-    ///
-    /// # Errors
-    /// The limit is reached, or the disk is full or fails: nothing of it counts.
-    pub fn write(&mut self, changes: &[StoredChange], now: Instant) -> io::Result<()> {
+    fn compact(&mut self) -> io::Result<()> {
+        let mut records = vec![[&[SENDER][..], &self.sender, &self.next.to_be_bytes()].concat()];
+        for (id, kept) in &self.kept {
+            let id = id.to_be_bytes();
+            records.push([&[ADDED][..], &id, &kept.added].concat());
+            let ended = kept.ended.iter().map(|ended| [&[ENDED][..], &id, ended].concat());
+            records.extend(ended);
+        }
+        records.extend(self.receipts.records());
+        self.log.compact(&records)
+    }
+}
+
+impl Store for Storage {
+    type Change = StoredChange;
+
+    fn write(&mut self, changes: &[StoredChange], now: Instant) -> io::Result<()> {
         let clock = Wall::now(now);
         let records: Vec<Vec<u8>> = changes.iter().map(|change| record(change, clock)).collect();
         let added: usize = changes
@@ -171,59 +195,17 @@ impl Storage {
         Ok(())
     }
 
-    /// The application has the outcome of a message. If that record is lost, it gets it again.
-    pub fn told(&mut self, id: u64) {
+    fn report(&mut self, id: u64) {
         let record = [&[TOLD][..], &id.to_be_bytes()].concat();
         let _ = self.log.note(&record);
         self.remove(id);
-    }
-
-    fn compact(&mut self) -> io::Result<()> {
-        let mut records = vec![[&[SENDER][..], &self.sender, &self.next.to_be_bytes()].concat()];
-        for (id, kept) in &self.kept {
-            let id = id.to_be_bytes();
-            records.push([&[ADDED][..], &id, &kept.added].concat());
-            let ended = kept.ended.iter().map(|ended| [&[ENDED][..], &id, ended].concat());
-            records.extend(ended);
-        }
-        self.log.compact(&records)
-    }
-}
-
-fn fresh_sender() -> io::Result<SenderId> {
-    let bits = Seed::from_system().map_err(io::Error::other)?.bits();
-    Ok(bits.first_chunk().copied().unwrap_or_default())
-}
-
-/// A time of a session's clock, and the same time of the wall clock in ms since 1970: lifetimes go
-/// on while the program does not run.
-#[derive(Debug, Clone, Copy, Default)]
-struct Wall {
-    now: Instant,
-    ms: u64,
-}
-
-impl Wall {
-    fn now(now: Instant) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { now, ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX) }
-    }
-
-    fn ms_of(self, at: Instant) -> u64 {
-        let left = if at > self.now { (at - self.now).as_ns() / 1_000_000 } else { 0 };
-        self.ms.saturating_add(left)
-    }
-
-    fn of_ms(self, ms: u64) -> Instant {
-        // 30 years: what a session's clock can add.
-        let left = ms.saturating_sub(self.ms).min(1_000_000_000_000);
-        self.now + Span::from_ms(left)
     }
 }
 
 /// The bytes of a change.
 fn record(change: &StoredChange, clock: Wall) -> Vec<u8> {
     match change {
+        StoredChange::Receipt(change) => receipt_log::record(change),
         StoredChange::Begun(token) => [&[BEGUN][..], token].concat(),
         StoredChange::Ended(id, outcome) => {
             let outcome = encode_outcome(outcome);
@@ -273,43 +255,10 @@ fn decode(id: u64, added: &[u8], clock: Wall) -> Option<StoredMessage> {
     })
 }
 
-fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
-    match outcome {
-        Outcome::Acknowledged(None) => vec![0],
-        Outcome::Acknowledged(Some(answer)) => [&[1][..], answer].concat(),
-        Outcome::Unknown => vec![2],
-        Outcome::Failed(Failure::Unsent) => vec![3],
-        Outcome::Failed(Failure::Refused) => vec![4],
-        Outcome::Failed(Failure::TooLong { bytes, most }) => {
-            let sizes = [*bytes as u64, *most as u64].map(u64::to_be_bytes);
-            [&[5][..], &sizes.concat()].concat()
-        }
-    }
-}
-
-fn decode_outcome(bytes: &[u8]) -> Option<Outcome> {
-    let (kind, answer) = bytes.split_first()?;
-    Some(match kind {
-        0 => Outcome::Acknowledged(None),
-        1 => Outcome::Acknowledged(Some(answer.to_vec())),
-        2 => Outcome::Unknown,
-        3 => Outcome::Failed(Failure::Unsent),
-        4 => Outcome::Failed(Failure::Refused),
-        5 => {
-            // Earlier versions have no sizes.
-            let size = |at: usize| {
-                let size = answer.get(at..at + 8).and_then(|size| size.try_into().ok());
-                size.map_or(0, |size| u64::from_be_bytes(size) as usize)
-            };
-            Outcome::Failed(Failure::TooLong { bytes: size(0), most: size(8) })
-        }
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Span;
 
     /// What failed before: a member did not start on a full disk, though it could read its messages.
     #[test]

@@ -144,6 +144,11 @@ impl SessionError {
         }
     }
 
+    /// A message is to be stored, and there is no storage.
+    pub(crate) fn no_storage() -> Self {
+        Self::Storage("there is no storage: set one before the session starts".to_owned())
+    }
+
     /// Why none of the models suits: the reasons of those that this end has, and those that it lacks.
     fn no_model(
         because: impl Iterator<Item = String>,

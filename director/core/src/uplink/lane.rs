@@ -24,6 +24,11 @@ pub const SUBSCRIBE: u8 = 3;
 pub const PUBLISH: u8 = 4;
 /// The sender of stored messages says who it is; the answer is a token.
 pub const INTRODUCE: u8 = 5;
+/// The member says which memory it has of the hub's stored messages: a token. The answer
+/// is the session's number of the first message that the hub sends to it.
+pub const MEMORY: u8 = 6;
+/// What became of a stored message of the hub at the member: its number, a kind of [`reply`], the answer.
+pub const RECEIPT: u8 = 7;
 /// Bit of a kind: the message is stored, and its number over all starts precedes it.
 pub const STORED: u8 = 0x80;
 
@@ -35,6 +40,9 @@ pub mod reply {
     pub const REFUSED: u8 = 1;
     /// The application has taken the request; its answer follows.
     pub const ANSWER: u8 = 2;
+    /// A former start of the member had the message, and it is not known whether its application has
+    /// taken it.
+    pub const UNKNOWN: u8 = 3;
 }
 
 /// The member that claims to have sent a datagram, and its frame; `None` if it is no such

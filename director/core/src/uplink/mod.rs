@@ -13,11 +13,12 @@ mod stored;
 mod topics;
 
 pub(crate) use lane::{
-    INTRODUCE, LEAVE, Lane, MESSAGE, PUBLISH, Path, REQUEST, STORED, SUBSCRIBE, reply, take_member,
+    INTRODUCE, LEAVE, Lane, MEMORY, MESSAGE, PUBLISH, Path, RECEIPT, REQUEST, STORED, SUBSCRIBE,
+    reply, take_member,
 };
 pub(crate) use sender::Uplink;
 pub(crate) use stored::{MAX_BACK, Stored};
-pub use stored::{SenderId, StoredChange, StoredMessage, StoredState, Token};
+pub use stored::{SenderId, StoredChange, StoredMessage, StoredState};
 pub(crate) use topics::{Publication, Subscriptions};
 
 use crate::Span;
@@ -100,7 +101,7 @@ pub enum UplinkError {
 
 impl UplinkError {
     /// The error for a message with this number of bytes that has no room.
-    fn of(bytes: usize) -> Self {
+    pub(crate) fn of(bytes: usize) -> Self {
         if bytes > MAX_BYTES { Self::TooLong(bytes) } else { Self::Full }
     }
 }

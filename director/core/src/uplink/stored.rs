@@ -9,6 +9,7 @@ use super::{
 use crate::Instant;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::store::{HubReceipts, ReceiptChange, Token};
 use alloc::collections::{BTreeMap, VecDeque};
 
 /// Numbers of stored messages in a start of the member have this bit: those of the lane do not get
@@ -17,8 +18,6 @@ const OWN: u32 = 1 << 31;
 /// Maximum distance between the newest number and the oldest open one: the hub remembers as many.
 pub const MAX_BACK: u64 = 4_000;
 
-/// What the hub has given a sender: another one if it has forgotten which messages it has had.
-pub type Token = [u8; 8];
 /// Identifies a sender for the hub, over its starts; random and secret.
 pub type SenderId = [u8; 16];
 
@@ -58,6 +57,8 @@ pub enum StoredChange {
     Begun(Token),
     /// A message has ended.
     Ended(u64, Outcome),
+    /// A change of what the member remembers of hubs' messages.
+    Receipt(ReceiptChange),
 }
 
 /// What the starts before have left.
@@ -69,6 +70,8 @@ pub struct StoredState {
     pub next: u64,
     /// The messages without an outcome.
     pub open: Vec<StoredMessage>,
+    /// What it remembers of hubs' messages.
+    pub receipts: Vec<HubReceipts>,
 }
 
 struct Entry {

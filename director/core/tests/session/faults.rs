@@ -44,6 +44,7 @@ fn start(seed: u64, message: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         MemberEvent::Message { bytes, .. } => Some(bytes),
         MemberEvent::Joined { .. }
         | MemberEvent::Published { .. }
+        | MemberEvent::Stored { .. }
         | MemberEvent::Outcome { .. } => None,
     });
     (output, delivered.collect())

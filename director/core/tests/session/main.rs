@@ -7,6 +7,7 @@ mod chosen;
 mod faults;
 mod foreign;
 mod handshakes;
+mod hub_stored;
 mod joining;
 mod keep_alive;
 mod overtaken;

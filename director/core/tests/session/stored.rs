@@ -31,6 +31,7 @@ impl Disk {
                 StoredChange::Begun(token) => {
                     self.open.values_mut().for_each(|message| message.begun = Some(token));
                 }
+                StoredChange::Receipt(_) => panic!("the hub has no storage"),
                 StoredChange::Ended(id, outcome) => {
                     assert!(self.open.remove(&id).is_some(), "two outcomes");
                     self.ended.insert(id, outcome);
@@ -41,7 +42,7 @@ impl Disk {
 
     fn state(&self) -> StoredState {
         let open = self.open.values().cloned().collect();
-        StoredState { sender: [7; 16], next: self.next, open }
+        StoredState { sender: [7; 16], next: self.next, open, ..StoredState::default() }
     }
 }
 

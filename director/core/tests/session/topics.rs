@@ -98,7 +98,9 @@ impl World {
                         let before = self.outcomes.insert((number, message), outcome);
                         assert!(before.is_none(), "two outcomes");
                     }
-                    MemberEvent::Message { .. } => panic!("it has a topic"),
+                    MemberEvent::Message { .. } | MemberEvent::Stored { .. } => {
+                        panic!("it has a topic")
+                    }
                     MemberEvent::Joined { .. } => {}
                 }
             }

@@ -133,7 +133,9 @@ impl World {
                     self.messages.push(bytes);
                     self.member.answer(number, b"here", Instant::from_ns(self.now)).unwrap();
                 }
-                MemberEvent::Joined { .. } | MemberEvent::Published { .. } => {}
+                MemberEvent::Joined { .. }
+                | MemberEvent::Published { .. }
+                | MemberEvent::Stored { .. } => {}
             }
         }
         for event in self.hub.take_events() {

@@ -1,8 +1,9 @@
 //! Sessions that outlast a restart of the gateway: what is to be written of them.
 
-use super::{Clients, MAX_SESSIONS};
+use super::{Action, Clients, MAX_SESSIONS};
 use crate::budget::OVERHEAD;
 use crate::kept::{Change, Kept};
+use crate::kept_devices::DeviceChange;
 use crate::message::Message;
 use crate::session::{Session, Shared};
 use std::collections::{BTreeMap, HashMap};
@@ -41,6 +42,43 @@ impl Clients {
         }
     }
 
+    /// Wills of clients of a former start, with their delays: their connections are lost with it. From now on,
+    /// wills are to be written. Those of sessions that go on wait for their delay.
+    pub fn restore_wills(&mut self, wills: BTreeMap<String, (u32, Message)>) -> Vec<Action> {
+        let (mut actions, now_s) = (Vec::new(), self.now_s);
+        for (name, (delay_s, will)) in &wills {
+            self.unsaved.touch(name);
+            match self.sessions.get_mut(name).filter(|_| *delay_s > 0) {
+                Some(session) => {
+                    (session.will, session.will_delay_s) = (Some(will.clone()), *delay_s);
+                    session.will_at = Some(now_s + u64::from(*delay_s));
+                }
+                None => actions.push(Action::Publish(None, will.clone().arrived(now_s))),
+            }
+        }
+        self.unsaved.wills = Some(wills);
+        actions
+    }
+
+    fn will_of(&self, name: &str) -> Option<(u32, Message)> {
+        let session = self.sessions.get(name)?;
+        Some((session.will_delay_s, session.will.clone()?))
+    }
+
+    /// Wills that have changed since they were written.
+    fn will_changes(&self) -> Vec<Change> {
+        let Some(wills) = &self.unsaved.wills else { return Vec::new() };
+        let changed = |name: &String| {
+            let (before, now) = (wills.get(name), self.will_of(name));
+            match now {
+                None => before.map(|_| Change::Device(DeviceChange::NoWill(name.clone()))),
+                now if now.as_ref() == before => None,
+                now => will_change(name, now),
+            }
+        };
+        self.unsaved.changed.iter().filter_map(changed).collect()
+    }
+
     /// Number of changes so far that must be written before the messages that cause them are acknowledged.
     pub fn revision(&self) -> u64 {
         self.unsaved.revision
@@ -61,13 +99,20 @@ impl Clients {
             }
         }
         let messages = messages.into_iter().map(|(number, own)| Change::Message(number, own));
-        messages.chain(changes).collect()
+        messages.chain(changes).chain(self.will_changes()).collect()
     }
 
     /// All of that is on the disk.
     pub fn saved(&mut self) {
         self.unsaved.gone.clear();
         for name in std::mem::take(&mut self.unsaved.changed) {
+            let will = self.will_of(&name);
+            if let Some(wills) = &mut self.unsaved.wills {
+                match will {
+                    Some(will) => drop(wills.insert(name.clone(), will)),
+                    None => drop(wills.remove(&name)),
+                }
+            }
             self.sessions.get_mut(&name).into_iter().for_each(Session::saved);
         }
     }
@@ -80,7 +125,17 @@ impl Clients {
             own.extend(session.changes(self.now_s, true, &mut messages));
             sessions.push(own);
         }
+        if self.unsaved.wills.is_some() {
+            let wills =
+                self.sessions.keys().filter_map(|name| will_change(name, self.will_of(name)));
+            sessions.extend(wills.map(|change| vec![change]));
+        }
         let messages = messages.into_iter().map(|(number, own)| vec![Change::Message(number, own)]);
         messages.chain(sessions).collect()
     }
+}
+
+fn will_change(name: &str, will: Option<(u32, Message)>) -> Option<Change> {
+    let (delay_s, will) = will?;
+    Some(Change::Device(DeviceChange::Will(name.to_owned(), delay_s, will)))
 }

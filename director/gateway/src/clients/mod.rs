@@ -118,6 +118,7 @@ impl Clients {
             // Not before the whole time is over.
             if session.will_at.is_some_and(|at| at < self.now_s) {
                 actions.extend(publish_will(name, session, self.now_s));
+                self.unsaved.touch(name);
             }
             if session.ends_at.is_some_and(|at| at < self.now_s) {
                 over.push(name.clone());
@@ -133,6 +134,7 @@ impl Clients {
         if session.is_on_disk() {
             self.unsaved.end(name);
         }
+        self.unsaved.touch(name);
         // The will does not wait longer than its session (3.1.3.2.2).
         let mut actions = publish_will(name, &mut session, self.now_s);
         for (filter, options) in &session.filters {

@@ -1,6 +1,7 @@
 //! Which sessions the disk does not have as they are.
 
-use std::collections::BTreeSet;
+use crate::message::Message;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the disk does not have.
 #[derive(Default)]
@@ -13,6 +14,8 @@ pub(super) struct Unsaved {
     pub gone: BTreeSet<String>,
     /// Number of changes that must be written before messages are acknowledged.
     pub revision: u64,
+    /// Wills that the disk has, with their delays in seconds, if it has any.
+    pub wills: Option<BTreeMap<String, (u32, Message)>>,
 }
 
 impl Unsaved {

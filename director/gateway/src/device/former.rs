@@ -8,7 +8,9 @@ use crate::message::Up;
 impl Device {
     /// Sessions of a former start: the hub learns what they subscribe to. The device's `start` must have the
     /// bit [`KEEPS`](crate::KEEPS), so that what waits at the hub stays.
-    pub fn restore(&mut self, kept: Kept) -> Vec<Effect> {
+    pub fn restore(&mut self, mut kept: Kept) -> Vec<Effect> {
+        let (store, numbers) = std::mem::take(&mut kept.devices.heard);
+        self.heard.restore(store, numbers);
         self.clients.restore(kept);
         let filters = self.clients.filters();
         self.former = Some(filters.len());

@@ -1,12 +1,10 @@
 //! What the hub sends to one device alone, because it does not have earlier messages yet.
 
+use super::Hub;
+use super::known::MAX_LANE;
 use super::memory::Waiting;
-use super::{Hub, leaving};
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, batch};
 use crate::message::Down;
-
-/// Maximum number of messages that wait for a device.
-const MAX_LANE: usize = 10_000;
 
 impl Hub {
     /// Messages to a device that does not have earlier ones yet.
@@ -20,6 +18,14 @@ impl Hub {
             }
         }
         self.next_alone(member)
+    }
+
+    /// A frame of messages, with what is left of their lifetimes.
+    pub(super) fn deliver(&self, messages: &[Waiting]) -> Down {
+        let now_s = self.clients.now_s();
+        let leaving = |own: &Waiting| (own.numbered.0, own.numbered.1.leaving(now_s));
+        let store = self.ledger.as_ref().map(|own| own.store);
+        Down::Deliver(store, messages.iter().map(leaving).collect())
     }
 
     pub(super) fn next_alone(&mut self, member: u32) -> Vec<Effect> {
@@ -43,8 +49,7 @@ impl Hub {
                 let mut all = known.lane.clone();
                 let messages = batch(&mut all, |own| own.numbered.1.size());
                 known.sent = messages.len();
-                let now_s = self.clients.now_s();
-                Down::Deliver(leaving(&messages, now_s))
+                self.deliver(&messages)
             }
         };
         effects.push(Effect::Transport {
@@ -69,7 +74,11 @@ impl Hub {
         match how {
             Ended::Delivered(_) if !known.is_greeted => known.is_greeted = true,
             Ended::Delivered(_) | Ended::TooLong => {
-                known.lane.drain(..sent.min(known.lane.len()));
+                let had: Vec<Waiting> = known.lane.drain(..sent.min(known.lane.len())).collect();
+                if matches!(how, Ended::Delivered(_)) {
+                    self.await_storage(member, had.into_iter());
+                }
+                self.touch_devices();
             }
             // The same messages follow again; their numbers make that harmless. Not at once: a message
             // to a vacant place ends as soon as it is sent.

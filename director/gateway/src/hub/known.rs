@@ -2,8 +2,12 @@
 
 use super::memory::{Filter, Waiting, Will};
 use crate::gateway::Seen;
+use crate::message::KEEPS;
 use director::topic;
 use std::collections::{BTreeMap, VecDeque};
+
+/// Maximum number of messages that wait for a device.
+pub(super) const MAX_LANE: usize = 10_000;
 
 /// What the hub knows of a device.
 #[derive(Default)]
@@ -22,12 +26,19 @@ pub(super) struct Known {
     /// Whether these are not on their way, but wait for a second before they are sent again.
     pub is_paused: bool,
     pub dropped: u64,
+    /// What it has, and may not have stored, with the second in which it got it.
+    pub unconfirmed: BTreeMap<u32, (u64, Waiting)>,
 }
 
 impl Known {
     pub fn wants(&self, topic: &str) -> Option<u8> {
         let matching = self.filters.iter().filter(|(filter, _)| topic::matches(filter, topic));
         matching.map(|(_, own)| own.qos).max()
+    }
+
+    /// Whether it keeps sessions over a restart.
+    pub fn keeps(&self) -> bool {
+        self.device.start() & KEEPS != 0
     }
 
     /// Whether it gets messages together with others.

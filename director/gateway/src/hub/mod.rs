@@ -3,18 +3,21 @@
 
 mod alone;
 mod known;
+mod ledger;
 mod memory;
 mod retained;
+mod stored;
 mod unwritten;
 
 use crate::clients::{Action, Clients};
 use crate::gateway::{Effect, Ended, LIFETIME, Lane, Side, batch};
-use crate::kept::Unsaved;
-use crate::message::{Down, KEEPS, Message, Numbered, Subscribed, Up};
+use crate::kept::{Change, Unsaved};
+use crate::message::{KEEPS, Message, Subscribed, Up};
 use crate::reason;
 use crate::session::Origin;
 use director::topic;
 use known::Known;
+use ledger::Ledger;
 use memory::{Memory, Waiting};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -31,12 +34,6 @@ type Addressed = (Waiting, BTreeSet<u32>);
 struct Topic {
     waiting: VecDeque<Addressed>,
     sent: Vec<Addressed>,
-}
-
-/// Messages with what is left of their lifetimes.
-fn leaving(messages: &[Waiting], now_s: u64) -> Vec<Numbered> {
-    let leaving = |own: &Waiting| (own.numbered.0, own.numbered.1.leaving(now_s));
-    messages.iter().map(leaving).collect()
 }
 
 /// The gateway of the hub.
@@ -56,6 +53,8 @@ pub struct Hub {
     revision: u64,
     /// Messages whose acknowledgements wait until then.
     unacknowledged: Vec<Origin>,
+    /// What the disk has of devices, if there is one.
+    ledger: Option<Ledger>,
 }
 
 impl Hub {
@@ -74,6 +73,7 @@ impl Hub {
             unwritten: None,
             revision: 0,
             unacknowledged: Vec::new(),
+            ledger: None,
         };
         let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
         (hub, effects)
@@ -89,6 +89,7 @@ impl Hub {
         let Some((start, frame)) = Up::decode(frame) else { return (None, Vec::new()) };
         let Some(known) = self.devices.get_mut(member as usize) else { return (None, Vec::new()) };
         let mut effects = Vec::new();
+        let mut has_started = false;
         known.silent_s = 0;
         // It is there: what waits for it goes now.
         let is_back = std::mem::take(&mut known.is_paused);
@@ -96,6 +97,7 @@ impl Hub {
             known.sent = 0;
         }
         if known.device.begin(start) {
+            has_started = true;
             // It has started: the connections of its clients are gone.
             let wills = std::mem::take(&mut known.wills);
             if start & KEEPS == 0 {
@@ -103,14 +105,22 @@ impl Hub {
                 known.filters.clear();
                 // What is on its way leaves the lane when it ends.
                 known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
+                known.unconfirmed.clear();
             }
             known.filters.values_mut().for_each(|own| own.is_former = true);
             let now_s = self.clients.now_s();
             let wills = wills.into_values().map(|will| will.message.arrived(now_s));
             effects.extend(wills.flat_map(|will| self.publish(will)));
         }
+        if has_started {
+            self.touch_devices();
+            // It may have had them, and not stored them.
+            effects.extend(self.repeat_unconfirmed(member, u64::MAX));
+        }
         let Some(known) = self.devices.get_mut(member as usize) else { return (None, effects) };
         let mut answer = None;
+        let changes_devices =
+            !matches!(frame, Up::Hello | Up::Alive | Up::Publish(_) | Up::Will { .. });
         match frame {
             Up::Hello | Up::Alive => {}
             Up::Publish(messages) => {
@@ -136,6 +146,7 @@ impl Hub {
                 answer = Some(Subscribed { code, more, retained }.encode());
             }
             Up::Subscribed => known.filters.retain(|_, own| !own.is_former),
+            Up::Stored(numbers) => self.confirmed(member, &numbers),
             Up::Unsubscribe(filter) => drop(known.filters.remove(&filter)),
             Up::Will { client, will, period_s } => {
                 known.period_s = period_s;
@@ -144,6 +155,9 @@ impl Hub {
                 let room = will.and_then(|will| self.memory.will(will, &client));
                 room.map(|will| known.wills.insert(client, will));
             }
+        }
+        if changes_devices {
+            self.touch_devices();
         }
         if is_back {
             effects.extend(self.next_alone(member));
@@ -166,6 +180,10 @@ impl Hub {
             return effects;
         }
         self.number = self.number.wrapping_add(1);
+        if message.qos > 0 && self.ledger.is_some() {
+            self.revision += 1;
+        }
+        self.touch_devices();
         let topic = message.topic.clone();
         let Some(message) = self.memory.message((self.number, message)) else { return effects };
         let queue = self.topics.entry(topic.clone()).or_default();
@@ -206,8 +224,7 @@ impl Hub {
                 topic.sent.clear();
             } else {
                 let lifetime = if current.len() > 1 { TOGETHER } else { LIFETIME };
-                let now_s = self.clients.now_s();
-                let frame = Down::Deliver(leaving(&messages, now_s)).encode(self.start);
+                let frame = self.deliver(&messages).encode(self.start);
                 let lane = Lane::Topic(name.to_owned());
                 effects.push(Effect::Transport {
                     lane,
@@ -270,13 +287,15 @@ impl Side for Hub {
         let name = match lane {
             Lane::Member(member) => return self.ended_alone(member, &how),
             Lane::Topic(name) => name,
-            Lane::Filter(_) | Lane::Will(_) | Lane::Alive => return Vec::new(),
+            Lane::Filter(_) | Lane::Will(_) | Lane::Alive | Lane::Stored => return Vec::new(),
         };
         if how == Ended::Waited {
             return self.next(&name);
         }
         let Some(topic) = self.topics.get_mut(&name) else { return Vec::new() };
         let sent = std::mem::take(&mut topic.sent);
+        self.touch_devices();
+        let Some(topic) = self.topics.get_mut(&name) else { return Vec::new() };
         if how == Ended::Full {
             // Nothing was sent, so QoS 0 can wait as well.
             sent.into_iter().rev().for_each(|own| topic.waiting.push_front(own));
@@ -284,8 +303,8 @@ impl Side for Hub {
         }
         let mut effects = Vec::new();
         let all = || sent.iter().flat_map(|(_, members)| members).copied().collect::<BTreeSet<_>>();
-        let lacking = match how {
-            Ended::Lacking(members) => members.into_iter().collect(),
+        let lacking = match &how {
+            Ended::Lacking(members) => members.iter().copied().collect(),
             Ended::Lost => all(),
             Ended::Delivered(_) | Ended::Waited | Ended::Full => BTreeSet::new(),
             Ended::TooLong => {
@@ -293,6 +312,12 @@ impl Side for Hub {
                 BTreeSet::new()
             }
         };
+        if matches!(how, Ended::Delivered(_) | Ended::Lacking(_)) {
+            for member in all().difference(&lacking) {
+                let had = sent.iter().filter(|(_, members)| members.contains(member));
+                self.await_storage(*member, had.map(|(own, _)| own.clone()));
+            }
+        }
         for member in lacking {
             let Some(known) = self.devices.get(member as usize) else { continue };
             // QoS 0 is sent once.
@@ -312,7 +337,15 @@ impl Side for Hub {
     }
 
     fn unsaved(&self) -> Unsaved {
-        Unsaved { retained: self.unwritten(), sessions: self.clients.unsaved() }
+        let mut sessions = self.clients.unsaved();
+        sessions.extend(self.device_changes(false));
+        Unsaved { retained: self.unwritten(), sessions }
+    }
+
+    fn all_sessions(&self) -> Vec<Vec<Change>> {
+        let mut all = self.clients.all_sessions();
+        all.extend(self.device_changes(true).into_iter().map(|change| vec![change]));
+        all
     }
 
     fn all_retained(&self) -> BTreeMap<String, Message> {
@@ -326,6 +359,7 @@ impl Side for Hub {
             *unwritten = Topics::default();
         }
         self.clients.saved();
+        self.devices_written();
         let mut actions = Vec::new();
         for origin in std::mem::take(&mut self.unacknowledged) {
             actions.extend(self.clients.published(&origin));
@@ -343,6 +377,10 @@ impl Side for Hub {
         self.retained.retain(|_, message| !message.is_expired(now_s));
         self.retained_size = self.retained.values().map(Message::size).sum();
         for member in 0..self.devices.len() {
+            // As frames that have no answer.
+            if let Some(until_s) = now_s.checked_sub(LIFETIME.as_secs()) {
+                effects.extend(self.repeat_unconfirmed(member as u32, until_s));
+            }
             let known = &mut self.devices[member];
             known.silent_s = known.silent_s.saturating_add(1);
             // One and a half periods, as for MQTT's keep alive (3.1.2.10).

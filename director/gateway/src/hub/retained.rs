@@ -2,7 +2,7 @@
 
 use super::Hub;
 use super::unwritten::Topics;
-use crate::gateway::{BATCH, Effect};
+use crate::gateway::{BATCH, Effect, Side};
 use crate::kept::Kept;
 use crate::message::Message;
 use crate::storage::{Change, Unwritten};
@@ -35,14 +35,18 @@ impl Hub {
     }
 
     /// Retained messages of a former start, with the time that is left of each, and sessions; changes are to
-    /// be stored.
-    pub fn restore(&mut self, retained: BTreeMap<String, Message>, kept: Kept) {
+    /// be stored. Returns what follows from the end of the former start: wills of its clients.
+    pub fn restore(&mut self, retained: BTreeMap<String, Message>, mut kept: Kept) -> Vec<Effect> {
+        let devices = std::mem::take(&mut kept.devices);
+        self.restore_devices(&devices);
         self.clients.restore(kept);
         self.retained_size = retained.values().map(Message::size).sum();
         let now_s = self.clients.now_s();
         let arrived = |(topic, message): (String, Message)| (topic, message.arrived(now_s));
         self.retained = retained.into_iter().map(arrived).collect();
         self.unwritten = Some(Topics::default());
+        let actions = self.clients.restore_wills(devices.wills);
+        self.act(actions)
     }
 
     /// Retained messages that are to be stored.
@@ -92,7 +96,6 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::budget::Room;
-    use crate::gateway::Side;
     use crate::packet::{Ack, Connect, Packet, Publish};
 
     /// What failed before: with the maximum number of retained messages, topics kept their old ones.

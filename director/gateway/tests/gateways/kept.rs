@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder that is removed at the end.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("gateway-kept-{}-{number}", std::process::id());
@@ -29,8 +29,8 @@ impl Drop for Folder {
 }
 
 /// Writes what a gateway has not stored; `anew` as a whole.
-fn store(side: &mut impl Side, sessions: &mut Sessions, anew: bool) -> Vec<Effect> {
-    let all = anew.then(|| side.clients_ref().all_sessions());
+pub fn store(side: &mut impl Side, sessions: &mut Sessions, anew: bool) -> Vec<Effect> {
+    let all = anew.then(|| side.all_sessions());
     sessions.save(&side.unsaved().sessions, all.as_deref()).unwrap();
     side.written()
 }

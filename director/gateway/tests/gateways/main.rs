@@ -1,6 +1,7 @@
 //! Gateways of a hub and three devices, whose frames are lost, delivered twice, or delivered without
 //! a confirmation: levels of delivery, order, retained messages, wills, restarts.
 
+mod crash;
 mod kept;
 mod mqtt_5;
 mod world;

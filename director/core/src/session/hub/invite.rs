@@ -3,6 +3,7 @@
 use super::Hub;
 use super::invite_queue::asking_time;
 use super::pairing::{Hello, Pairing};
+use crate::downlink::Downlink;
 use crate::envelope::Invitation;
 use crate::handshake::{self, Welcome};
 use crate::model::Models;
@@ -74,6 +75,7 @@ impl Hub {
                     group: self.config.group,
                     answered: self.config.pattern.is_answered(),
                     reports: self.strangers.includes(member),
+                    store: self.downlink.as_ref().map(Downlink::store),
                 };
                 let ephemeral = self.rng.bytes();
                 let accepted = handshake::respond(psk, ephemeral, hello, &welcome)?;

@@ -4,8 +4,9 @@
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::session::MessageFrom;
+use crate::store::Token;
 use crate::switch::MemberId;
-use crate::uplink::{MAX_BACK, SenderId, Token, reply};
+use crate::uplink::{MAX_BACK, SenderId, reply};
 use alloc::collections::BTreeMap;
 
 /// Maximum number of senders of a member: of starts with different storages.

@@ -17,6 +17,7 @@ mod places;
 mod receive;
 mod revoke;
 mod send;
+mod stored;
 mod strangers;
 mod subscribers;
 mod supervise;
@@ -38,6 +39,7 @@ use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
 use crate::capacity::Capacity;
 use crate::carrier::{self, HubCarrier, Params, To};
+use crate::downlink::Downlink;
 use crate::envelope;
 use crate::estimate::Estimator;
 use crate::keys::{Root, SessionId};
@@ -135,6 +137,8 @@ pub struct Hub {
     uplinks: Uplinks,
     topics: Topics,
     memory: Memory,
+    /// Messages that outlast this start, if there is a storage.
+    downlink: Option<Downlink>,
     /// The member that the last datagram is from, if it is certainly not a repeated one.
     fresh: Option<MemberId>,
     events: VecDeque<Event>,
@@ -156,9 +160,8 @@ impl Hub {
         let (known, members) = (members, members.saturating_add(config.places));
         let count = u16::try_from(members).ok().filter(|count| (1..u16::MAX).contains(count));
         let count = count.ok_or(SessionError::Members(members))?;
-        let psks = config.security.of_hub(members)?;
         // Without a known member, the choice of the first model is for one.
-        let present = known.clamp(1, members) as u16;
+        let (present, psks) = (known.clamp(1, members) as u16, config.security.of_hub(members)?);
         let (mut rng, all) = (Rng::new(seed), 0..u32::from(count));
         let mut models = carrier::available();
         models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
@@ -221,6 +224,7 @@ impl Hub {
             uplinks: Uplinks::default(),
             topics: Topics::default(),
             memory: Memory::default(),
+            downlink: None,
             fresh: None,
             events: VecDeque::new(),
             config,
@@ -298,10 +302,11 @@ impl Hub {
         self.change_keys(now);
         self.invite(now);
         self.relay_topics(now);
+        let stored = self.send_stored(now);
         self.decide(now);
         let actions = self.switch.tick(now);
         let _ = self.perform(actions, now);
-        let mut wake = self.wake();
+        let mut wake = [self.wake(), stored].into_iter().flatten().min();
         // Keys, invitations and probes go before the models' datagrams, which can fill the channel
         // for long.
         if now >= self.control_at
@@ -373,11 +378,6 @@ impl Hub {
             self.change(from, to, now);
         }
         possible
-    }
-
-    /// Events since the last call.
-    pub fn take_events(&mut self) -> VecDeque<Event> {
-        core::mem::take(&mut self.events)
     }
 
     /// Number of messages with missing answers or acknowledgements.

@@ -3,6 +3,7 @@
 use crate::Instant;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::store::StoredNumber;
 use crate::switch::MemberId;
 
 /// A message with missing answers or acknowledgements.
@@ -12,6 +13,8 @@ pub(super) struct Outgoing {
     /// Its receivers, if there are other members.
     pub chosen: Option<Vec<MemberId>>,
     pub topic: Option<String>,
+    /// Its number in the storage, if it is there.
+    pub stored: Option<StoredNumber>,
     pub sent_at: Instant,
     /// Time of the next lateness check; `None` after it.
     pub due: Option<Instant>,
@@ -22,6 +25,16 @@ pub(super) struct Outgoing {
     pub is_refused: bool,
     /// Number of models that have refused it.
     pub refusals: u32,
+}
+
+/// What a message is beyond its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content<'a> {
+    Plain,
+    /// A message of a topic.
+    Topic(&'a str),
+    /// A message of the storage.
+    Stored(StoredNumber),
 }
 
 impl Outgoing {

@@ -239,6 +239,7 @@ mod tests {
             group: "239.1.2.3:5701".parse().unwrap(),
             answered: true,
             reports: false,
+            store: None,
         };
         let session = Some(&welcome.session).filter(|_| own % 2 == 1);
         let mut member = Initiator::new(Some(&psk), [own; 32], session);

@@ -1,6 +1,6 @@
 //! Messages to members.
 
-use super::outgoing::Outgoing;
+use super::outgoing::{Content, Outgoing};
 use super::supervise::MAX_MESSAGES;
 use super::{Hub, LINGER};
 use crate::bundle;
@@ -52,7 +52,7 @@ impl Hub {
         lifetime: Option<Span>,
         now: Instant,
     ) -> Result<MessageId, SessionError> {
-        self.begin_message(bytes, None, to, lifetime, now)
+        self.begin_message(bytes, Content::Plain, to, lifetime, now)
     }
 
     /// Sends a message of a topic to some members; returns its number.
@@ -64,13 +64,13 @@ impl Hub {
         lifetime: Option<Span>,
         now: Instant,
     ) -> Result<MessageId, SessionError> {
-        self.begin_message(bytes, Some(topic), to, lifetime, now)
+        self.begin_message(bytes, Content::Topic(topic), to, lifetime, now)
     }
 
-    fn begin_message(
+    pub(super) fn begin_message(
         &mut self,
         bytes: &[u8],
-        topic: Option<&str>,
+        content: Content<'_>,
         to: &[MemberId],
         lifetime: Option<Span>,
         now: Instant,
@@ -92,15 +92,17 @@ impl Hub {
             self.sent_at.pop_front();
         }
         let until = lifetime.map(|lifetime| now + lifetime);
-        let (chosen, topic) = match topic {
-            Some(topic) => (Some(to.to_vec()), Some(topic.to_owned())),
-            None => (self.chosen(to), None),
+        let (chosen, topic, stored) = match content {
+            Content::Plain => (self.chosen(to), None, None),
+            Content::Topic(topic) => (Some(to.to_vec()), Some(topic.to_owned()), None),
+            Content::Stored(number) => (Some(to.to_vec()), None, Some(number)),
         };
         let outgoing = Outgoing {
             bytes: bytes.to_vec(),
             to: to.len(),
             chosen,
             topic,
+            stored,
             sent_at: now,
             due: None,
             until,
@@ -201,12 +203,15 @@ impl Hub {
                     let chosen = outgoing.chosen.as_deref();
                     let reached = |own: &&[MemberId]| stage.carrier.reaches_all(own);
                     let (root, bytes) = (&stage.root, &outgoing.bytes[..]);
-                    let sealed = match &outgoing.topic {
-                        Some(topic) => {
-                            let to = chosen.unwrap_or_default();
+                    let to = chosen.unwrap_or_default();
+                    let sealed = match (&outgoing.topic, outgoing.stored) {
+                        (Some(topic), _) => {
                             envelope::seal_topic(root, epoch, message, to, topic, bytes)
                         }
-                        None => {
+                        (None, Some(stored)) => {
+                            envelope::seal_stored(root, epoch, message, to, stored, bytes)
+                        }
+                        (None, None) => {
                             let chosen = chosen.filter(reached);
                             envelope::seal_data(root, epoch, message, chosen, bytes)
                         }

@@ -10,8 +10,8 @@ use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink::{
-    INTRODUCE, LEAVE, Lane, MESSAGE, MessageFrom, PUBLISH, Path, Publication, REQUEST, STORED,
-    SUBSCRIBE, SenderId, Subscriptions, reply,
+    INTRODUCE, LEAVE, Lane, MEMORY, MESSAGE, MessageFrom, PUBLISH, Path, Publication, RECEIPT,
+    REQUEST, STORED, SUBSCRIBE, SenderId, Subscriptions, reply,
 };
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
@@ -123,6 +123,8 @@ impl Hub {
                 None => self.refuse(from),
             },
             INTRODUCE => self.introduce(from, body),
+            MEMORY => self.remember(from, body, now),
+            RECEIPT => self.receipt(from, body),
             _ => self.refuse(from),
         }
     }
@@ -156,7 +158,7 @@ impl Hub {
     }
 
     /// Each message has one reply: later ones are dropped, and those to former starts.
-    fn reply_with(&mut self, to: MessageFrom, kind: u8, body: &[u8]) {
+    pub(super) fn reply_with(&mut self, to: MessageFrom, kind: u8, body: &[u8]) {
         self.settled = None;
         // A stored message may have been sent again since: its last sending waits for the reply.
         let to = self.memory.reply(to, kind, body);
@@ -221,6 +223,7 @@ impl Hub {
     /// Removes a member from the group; its messages end without it.
     pub(super) fn drop_member(&mut self, member: MemberId, now: Instant) {
         self.topics.remove(member);
+        self.stored_gone(member);
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
         // A model that only this member lacked can be chosen again.

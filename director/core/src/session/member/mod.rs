@@ -2,63 +2,33 @@
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+mod event;
 mod filters;
 mod handshakes;
 mod joining;
+mod receipts;
 mod reports;
 mod stored;
 mod topics;
 mod uplink;
 
+pub use self::event::MemberEvent;
 use self::filters::Filters;
 use self::handshakes::{Handshakes, Link};
 use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
+use crate::downlink::Receipts;
 use crate::envelope::{self, Data, Echo, FromMember};
 use crate::handshake;
 use crate::keys::{Psk, Root};
 use crate::model::{ModelId, Models};
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
-use crate::uplink::{Lane, Outcome, Stored, Uplink};
+use crate::uplink::{Lane, Stored, Uplink};
 use crate::window::Window;
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, VecDeque};
-use core::net::SocketAddr;
-
-/// An event at a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MemberEvent {
-    /// The member has joined a session or one of its epochs; multicast uses this group.
-    Joined {
-        /// The group.
-        group: SocketAddr,
-        /// The model of the epoch.
-        model: ModelId,
-    },
-    /// A message has arrived; each message is reported once.
-    Message {
-        /// Its number.
-        number: MessageId,
-        /// The message.
-        bytes: Vec<u8>,
-    },
-    /// A message of a topic has arrived that this member has subscribed to; each is reported once.
-    Published {
-        /// Its topic.
-        topic: String,
-        /// The message.
-        bytes: Vec<u8>,
-    },
-    /// A message of this member to the hub has ended; once per message.
-    Outcome {
-        /// Its number.
-        number: u32,
-        /// How it has ended.
-        outcome: Outcome,
-    },
-}
 
 /// Number of answers kept for retransmission: as many as a hub has open messages.
 const ANSWERS: usize = 1_024;
@@ -110,6 +80,8 @@ pub struct Member {
     filters: Filters,
     /// Messages that outlast this start, if there is a storage.
     stored: Option<Stored>,
+    /// Stored messages of hubs.
+    receipts: Receipts,
     /// The number of the message that the member leaves; `Some(0)` after it has left.
     leaving: Option<u32>,
     events: VecDeque<MemberEvent>,
@@ -134,6 +106,7 @@ impl Member {
             uplink: Uplink::default(),
             filters: Filters::default(),
             stored: None,
+            receipts: Receipts::default(),
             leaving: None,
             events: VecDeque::new(),
         })
@@ -229,28 +202,34 @@ impl Member {
         let Some(stage) = joined.stages.get(&epoch) else { return };
         let member = joined.link.welcome.member;
         let opened = envelope::open_data(&stage.root, epoch, joined.newest, member, envelope);
-        let Some(Data { number, bytes, topic }) = opened else { return };
+        let Some(Data { number, bytes, topic, stored }) = opened else { return };
         // Only after the seal was checked: the newest number restores the high bits of all that
         // follow.
         joined.newest = joined.newest.max(number);
         self.reports.record_arrival();
         let Some(bytes) = bytes else { return };
         if joined.window.insert(number) {
-            // The library answers a message of a topic, which may wait for an answer.
-            let answer =
-                topic.as_ref().map(|_| Vec::new()).filter(|_| joined.link.welcome.answered);
+            // The library answers a message of a topic, and one of the storage: what became of that at the
+            // application, the lane says.
+            let by_library = topic.is_some() || stored.is_some();
+            let answer = (by_library && joined.link.welcome.answered).then(Vec::new);
             let received = ReceivedMessage { epoch, bytes: bytes.len(), answer };
             joined.open.insert(number, received);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
             }
-            match topic {
-                None => self.events.push_back(MemberEvent::Message { number, bytes }),
+            match (topic, stored) {
+                (None, None) => self.events.push_back(MemberEvent::Message { number, bytes }),
                 // The hub may have the list of before.
-                Some(topic) if self.filters.select(&topic) => {
+                (Some(topic), _) if self.filters.select(&topic) => {
                     self.events.push_back(MemberEvent::Published { topic, bytes });
                 }
-                Some(_) => {}
+                (Some(_), _) => {}
+                (None, Some(stored)) => {
+                    if let Some(store) = joined.link.welcome.store {
+                        self.receipts.arrive(store, number, stored, bytes);
+                    }
+                }
             }
         }
         let Some(received) = joined.open.get_mut(&number) else { return };
@@ -328,6 +307,7 @@ impl Member {
             }
         }
         self.restore_filters(now);
+        self.poll_receipts(now);
         let stored = self.poll_stored(now);
         let (datagram, look) = self.uplink.poll(now);
         self.take_outcomes(now);
@@ -355,6 +335,7 @@ impl Member {
     /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
         self.take_stored_outcomes();
+        self.take_stored_messages();
         core::mem::take(&mut self.events)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Member, MemberEvent};
 use crate::Instant;
+use crate::downlink::Receipts;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::uplink::{MessageProperties, Outcome, Stored, StoredChange, StoredState, UplinkError};
@@ -9,8 +10,10 @@ use crate::uplink::{MessageProperties, Outcome, Stored, StoredChange, StoredStat
 impl Member {
     /// Goes on with the stored messages of the starts before, and takes further ones
     /// ([`MessageProperties::stored`]). Returns the numbers of the former ones: they end as others
-    /// do. Without this call, no message is stored.
-    pub fn store(&mut self, state: StoredState) -> Vec<u32> {
+    /// do. The member also remembers which stored messages of hubs it has had. Without this call, no message
+    /// is stored, and a further start of the member remembers nothing.
+    pub fn store(&mut self, mut state: StoredState) -> Vec<u32> {
+        self.receipts = Receipts::restored(core::mem::take(&mut state.receipts));
         let (stored, numbers) = Stored::new(state);
         self.stored = Some(stored);
         numbers
@@ -19,15 +22,25 @@ impl Member {
     /// What has changed since the last call. Write it to a disk, and wait until it is there, before
     /// the next call of [`poll`](Self::poll) or [`take_events`](Self::take_events).
     pub fn take_changes(&mut self) -> Vec<StoredChange> {
-        self.stored.as_mut().map(Stored::take_changes).unwrap_or_default()
+        let changes = self.stored.as_mut().map(Stored::take_changes).unwrap_or_default();
+        let receipts = self.receipts.take_changes().into_iter().map(StoredChange::Receipt);
+        changes.into_iter().chain(receipts).collect()
     }
 
     /// Changes of [`take_changes`](Self::take_changes) that could not be written, all of them: it returns
     /// them again. Until they are written, no stored message is sent for the first time, and none has an
     /// outcome.
     pub fn keep_changes(&mut self, changes: Vec<StoredChange>) {
+        let (mut own, mut receipts) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                StoredChange::Receipt(change) => receipts.push(change),
+                change => own.push(change),
+            }
+        }
+        self.receipts.keep_changes(receipts);
         if let Some(stored) = &mut self.stored {
-            stored.keep_changes(changes);
+            stored.keep_changes(own);
         }
     }
 

@@ -90,12 +90,16 @@ impl Member {
         if let Some(stored) = &mut self.stored {
             stored.forget_lane(&mut self.uplink);
         }
+        self.receipts.forget_lane(&mut self.uplink);
         self.uplink.connect(&joined.link.root, joined.link.welcome.member, path);
     }
 
     pub(super) fn take_outcomes(&mut self, now: Instant) {
         for (number, outcome) in self.uplink.take_outcomes() {
-            if self.filters.ended(number, &outcome) || self.stored_ended(number, &outcome, now) {
+            if self.filters.ended(number, &outcome)
+                || self.receipts.ended(number, &outcome)
+                || self.stored_ended(number, &outcome, now)
+            {
                 continue;
             }
             if self.leaving != Some(number) {

@@ -13,7 +13,9 @@ impl Bed {
         let events = self.members[member].as_mut().map(Member::take_events);
         for event in events.into_iter().flatten() {
             match event {
-                MemberEvent::Joined { .. } | MemberEvent::Published { .. } => {}
+                MemberEvent::Joined { .. }
+                | MemberEvent::Published { .. }
+                | MemberEvent::Stored { .. } => {}
                 MemberEvent::Message { number, bytes } => {
                     let sent = self.log.receive(&bytes, Some((member as u32, start)));
                     let Some(sent) = sent.filter(|_| answered) else { continue };
