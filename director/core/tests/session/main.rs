@@ -9,6 +9,7 @@ mod foreign;
 mod handshakes;
 mod joining;
 mod keep_alive;
+mod off;
 mod overtaken;
 mod pair;
 mod proofs;
