@@ -171,6 +171,10 @@ impl HubCarrier for Hub {
         core::mem::take(&mut self.events)
     }
 
+    fn max_messages(&self) -> u64 {
+        fec::MAX_MESSAGES
+    }
+
     fn retire(&mut self, _: Instant) {
         self.hub.clear();
     }
@@ -239,5 +243,9 @@ impl MemberCarrier for Member {
 
     fn set_round_trip(&mut self, round_trip: Span) {
         self.member.set_round_trip(round_trip);
+    }
+
+    fn set_next(&mut self, next: MessageId) {
+        self.member.set_next(next);
     }
 }

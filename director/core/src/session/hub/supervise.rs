@@ -1,7 +1,7 @@
 //! Supervision of the model in use, and model selection.
 
-use super::Hub;
 use super::outgoing::Outgoing;
+use super::{Hub, Stage};
 use crate::conditions::Conditions;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
@@ -138,10 +138,18 @@ impl Hub {
         let packets = stage.datagram != self.config.datagram();
         // Outstanding messages would go again to the whole group: too costly for a longer RTT.
         let trips = known && self.messages.is_empty() && !(0.5..2.0).contains(&trip);
-        if (packets || trips) && self.switch.phase() == Phase::Stable {
+        if (packets || trips || self.has_used_numbers(stage))
+            && self.switch.phase() == Phase::Stable
+        {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
         }
+    }
+
+    /// Whether a model needs new keys for further messages: in a pause, if there is one in time.
+    fn has_used_numbers(&self, stage: &Stage) -> bool {
+        let (used, most) = (self.next - stage.first, stage.carrier.max_messages());
+        used >= if self.messages.is_empty() { most / 2 } else { most }
     }
 
     /// Checks whether another model is better.
@@ -252,3 +260,7 @@ impl Hub {
         let _ = self.perform(actions, now);
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+#[path = "carrier_tests.rs"]
+mod tests;

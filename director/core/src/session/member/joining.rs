@@ -83,6 +83,7 @@ impl Member {
             let stage = model.and_then(|model| {
                 let mut carrier = carrier::member(model, &params, link.welcome.member)?;
                 carrier.set_bundles(invitation.bundles);
+                carrier.set_next(invitation.next);
                 Some(Stage { model, root, received_at: now, carrier })
             });
             let Some(stage) = stage else {
