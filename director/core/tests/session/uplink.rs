@@ -317,6 +317,25 @@ fn members_leave_and_come_back() {
     assert_eq!((world.messages.len(), world.answers), (1, 1));
 }
 
+/// What failed before: the hub had removed a member that came back too early, and the member did not
+/// notice that.
+#[test]
+fn a_member_that_comes_back_while_it_leaves_is_in_the_session() {
+    for wait in [0, 5 * MS, 25 * MS, 50 * MS] {
+        let mut world = world(0.0, Application::Takes, 11);
+        world.run(5 * SECOND);
+        world.member.leave(Instant::from_ns(world.now)).unwrap();
+        world.run(5 * SECOND + wait);
+        world.member.come_back();
+        world.run(20 * SECOND);
+        let lifetime = Some(Span::from_s(600));
+        world.hub.send_within(b"hello", &[0], lifetime, Instant::from_ns(world.now)).unwrap();
+        world.run(30 * SECOND);
+        assert_eq!((world.messages.len(), world.answers), (1, 1), "{wait}");
+        assert!(world.outcomes.is_empty(), "{wait}: {:?}", world.outcomes);
+    }
+}
+
 /// What failed before: messages of a member that had left had no outcome until it came back.
 #[test]
 fn messages_of_a_member_that_has_left_end_in_time() {

@@ -5,6 +5,7 @@ use crate::platform::prelude::*;
 mod filters;
 mod handshakes;
 mod joining;
+mod leaving;
 mod reports;
 mod stored;
 mod topics;
@@ -12,6 +13,7 @@ mod uplink;
 
 use self::filters::Filters;
 use self::handshakes::{Handshakes, Link};
+use self::leaving::Leaving;
 use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
@@ -110,8 +112,7 @@ pub struct Member {
     filters: Filters,
     /// Messages that outlast this start, if there is a storage.
     stored: Option<Stored>,
-    /// The number of the message that the member leaves; `Some(0)` after it has left.
-    leaving: Option<u32>,
+    leaving: Leaving,
     events: VecDeque<MemberEvent>,
 }
 
@@ -134,7 +135,7 @@ impl Member {
             uplink: Uplink::default(),
             filters: Filters::default(),
             stored: None,
-            leaving: None,
+            leaving: Leaving::default(),
             events: VecDeque::new(),
         })
     }
