@@ -283,6 +283,13 @@ fn messages_in(bytes: usize) -> usize {
 }
 
 impl Arq {
+    /// Sets the maximum size of datagrams, with their codes, in bytes, for messages from now on.
+    pub fn set_datagram(&mut self, datagram: usize) {
+        self.datagram = datagram.saturating_sub(self.own.code_len());
+        self.room = messages_in(self.datagram).max(1);
+        self.sender.set_datagram(self.datagram);
+    }
+
     /// Maximum size of a message, in bytes.
     pub fn longest_message(&self) -> usize {
         self.sender.longest()

@@ -93,6 +93,7 @@ impl Member {
                 return;
             };
             self.enter(invitation, stage, new);
+            self.uplink.set_datagram(invitation.datagram.into());
             if new {
                 let reports = self.joined.as_ref().is_some_and(|own| own.link.welcome.reports);
                 // Without keys, nothing else shows that the hub takes this start for a former one.
