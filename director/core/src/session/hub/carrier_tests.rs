@@ -136,3 +136,47 @@ fn a_recorded_acknowledgement_does_not_count_for_a_later_message() {
     let is_false = |event: &Event| matches!(event, Event::Acknowledged { message: own, .. } if *own == message);
     assert!(!events.iter().any(is_false), "{events:?}");
 }
+
+/// What failed before: the path to a member that had left limited the packets to all others.
+#[test]
+fn the_path_of_a_member_that_has_left_is_no_limit() {
+    for is_revoked in [false, true] {
+        let mut world = world(Pattern::PublishCollect, ModelId::UdpArq);
+        world.run(Span::from_s(3));
+        let (now, round) = (world.now, Span::from_ms(10));
+        let hub = &mut world.hub;
+        hub.path_mtu.suspect(1, 1_500, now);
+        while let Some(at) = hub.path_mtu.next_at() {
+            if let Some((member, size)) = hub.path_mtu.poll(at.max(now), round)
+                && size <= 600
+            {
+                hub.path_mtu.answered(member, size, now);
+            }
+        }
+        hub.set_packets();
+        assert_eq!(hub.config.datagram(), 548);
+        world.run(Span::from_s(1));
+        match is_revoked {
+            true => world.hub.revoke(1, world.now),
+            false => world.hub.leave_place(1, world.now),
+        }
+        world.run(Span::from_s(3));
+        assert_eq!(world.hub.config.datagram(), 1_472, "{is_revoked}");
+        let (_, epoch) = world.hub.switch.current();
+        assert_eq!(world.hub.stages[&epoch].datagram, 1_472, "{is_revoked}");
+    }
+}
+
+/// What failed before: the distance of a revoked member counted, so that those of all others were taken
+/// for queues.
+#[test]
+fn a_revoked_member_is_no_longer_the_nearest() {
+    let mut world = world(Pattern::PublishCollect, ModelId::UdpArq);
+    world.run(Span::from_s(3));
+    let (hub, now) = (&mut world.hub, world.now);
+    hub.distances = Default::default();
+    hub.distances.record(0, MS, now);
+    hub.distances.record(1, 90 * MS, now);
+    hub.revoke(0, now);
+    assert_eq!(hub.distances.record(1, 90 * MS, now), 90 * MS);
+}

@@ -71,6 +71,12 @@ impl Hub {
     }
 
     fn update_packets(&mut self, now: Instant) {
+        self.set_packets();
+        self.renew(now);
+    }
+
+    /// Takes the packet size that is known now for what follows; the next decision informs members of it.
+    pub(super) fn set_packets(&mut self) {
         let mtu = f64::from(self.path_mtu.size());
         if mtu != self.config.assumed.mtu {
             self.config.assumed.mtu = mtu;
@@ -80,6 +86,5 @@ impl Hub {
             self.policy.fragments_vanish(self.path_mtu.is_reduced());
             self.urgent = true;
         }
-        self.renew(now);
     }
 }

@@ -221,6 +221,10 @@ impl Hub {
     /// Removes a member from the group; its messages end without it.
     pub(super) fn drop_member(&mut self, member: MemberId, now: Instant) {
         self.topics.remove(member);
+        self.distances.remove(member);
+        self.apart.remove(member);
+        self.path_mtu.remove(member);
+        self.set_packets();
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
         // A model that only this member lacked can be chosen again.
