@@ -35,10 +35,21 @@ pub struct AckReport {
     pub round_trip: Option<Span>,
 }
 
+/// Maximum messages that wait; the oldest is dropped.
+const MAX_WAITING: usize = 1_024;
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    bytes: Vec<u8>,
+    until: Option<Instant>,
+}
+
 #[derive(Debug)]
 struct Current {
     number: u64,
     bytes: Vec<u8>,
+    until: Option<Instant>,
     token: [u8; TOKEN],
     block: usize,
     id: u16,
@@ -56,7 +67,7 @@ pub struct CoapSender {
     confirmable: bool,
     /// The block size, in bytes.
     block: usize,
-    waiting: VecDeque<(u64, Vec<u8>)>,
+    waiting: VecDeque<Waiting>,
     current: Option<Current>,
     id: u16,
     rng: Rng,
@@ -76,13 +87,22 @@ impl CoapSender {
         Some(Self { confirmable, block, waiting, current: None, id, rng, done })
     }
 
-    /// Queues a message; `false` if it has too many blocks.
-    pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
+    /// Queues a message, which expires at `until`, if given; `false` if it has too many blocks.
+    pub fn send(&mut self, number: u64, bytes: Vec<u8>, until: Option<Instant>) -> bool {
         let fits = bytes.len().div_ceil(self.block) <= MAX_BLOCKS;
         if fits {
-            self.waiting.push_back((number, bytes));
+            if self.waiting.len() >= MAX_WAITING {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(Waiting { number, bytes, until });
         }
         fits
+    }
+
+    /// Drops a message.
+    pub fn withdraw(&mut self, number: u64) {
+        self.waiting.retain(|waiting| waiting.number != number);
+        self.current.take_if(|current| current.number == number);
     }
 
     /// Drops all queued messages.
@@ -102,13 +122,21 @@ impl CoapSender {
 
     /// The next datagram, if one is due, and the time of the next poll.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        let is_over = |until: Option<Instant>| until.is_some_and(|until| until <= now);
+        if let Some(over) = self.current.take_if(|current| is_over(current.until)) {
+            self.done.push((over.number, false));
+        }
         if self.current.is_none() {
-            let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
+            while self.waiting.pop_front_if(|waiting| is_over(waiting.until)).is_some() {}
+            let Some(Waiting { number, bytes, until }) = self.waiting.pop_front() else {
+                return (None, None);
+            };
             let (id, timeout) = (self.next_id(), self.timeout());
             let token = (self.rng.bits() as u32).to_be_bytes();
             self.current = Some(Current {
                 number,
                 bytes,
+                until,
                 token,
                 block: 0,
                 id,
@@ -307,7 +335,7 @@ mod tests {
     ) -> (usize, Vec<Vec<u8>>, Vec<(u64, bool)>) {
         let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
         let mut sender = CoapSender::new(confirmable, 85, &Seed::reproducible(7)).unwrap();
-        assert!(sender.send(3, message));
+        assert!(sender.send(3, message, None));
         let mut receiver = CoapReceiver::default();
         let (mut now, mut sent, mut had, mut done) = (Instant::START, 0, Vec::new(), Vec::new());
         for _ in 0..10_000 {
@@ -352,7 +380,7 @@ mod tests {
         // The receiver restarts after each of the eight blocks; and always.
         for at in 1..=8 {
             let mut sender = CoapSender::new(true, 85, &Seed::reproducible(7)).unwrap();
-            sender.send(3, whole.clone());
+            sender.send(3, whole.clone(), None);
             let (mut receiver, mut sent, mut had) = (CoapReceiver::default(), 0, Vec::new());
             while let (Some(datagram), _) = sender.poll(Instant::START) {
                 sent += 1;
@@ -367,7 +395,7 @@ mod tests {
             assert_eq!((&had[..], sender.take_done()), (&[whole.clone()][..], vec![(3, true)]));
         }
         let mut sender = CoapSender::new(true, 85, &Seed::reproducible(7)).unwrap();
-        sender.send(3, whole);
+        sender.send(3, whole, None);
         while let (Some(datagram), _) = sender.poll(Instant::START) {
             let reply = CoapReceiver::default().receive(&read(&datagram)).reply.unwrap();
             sender.handle_ack(&read(&reply), Instant::START);
@@ -386,7 +414,7 @@ mod tests {
     #[test]
     fn a_request_twice_is_one_message_and_two_acknowledgements() {
         let mut sender = CoapSender::new(true, 85, &Seed::reproducible(1)).unwrap();
-        sender.send(1, vec![1; 10]);
+        sender.send(1, vec![1; 10], None);
         let request = sender.poll(Instant::START).0.unwrap();
         let request = read(&request);
         let mut receiver = CoapReceiver::default();

@@ -314,6 +314,10 @@ impl Exchange for Arq {
         sent.map_err(|why| why.to_string())
     }
 
+    fn withdraw(&mut self, number: MessageId) {
+        self.sender.withdraw(number);
+    }
+
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(plain) = self.other.check(datagram) else { return Incoming::default() };
         self.longest = self.longest.max(plain.len());

@@ -138,6 +138,10 @@ impl HubCarrier for Hub {
         sent.map_err(|why| why.to_string())
     }
 
+    fn withdraw(&mut self, number: MessageId, members: &[MemberId]) {
+        self.hub.withdraw(number, members);
+    }
+
     fn reaches_all(&self, to: &[MemberId]) -> bool {
         // A message to one goes by unicast.
         to.len() > 1 && !self.single

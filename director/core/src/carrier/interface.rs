@@ -150,6 +150,8 @@ pub trait HubCarrier: Send {
     /// # Errors
     /// The reason why the model cannot carry it; none of the members gets it.
     fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Instant) -> Result<(), String>;
+    /// Sends no more of a message to these members: it has ended without them.
+    fn withdraw(&mut self, number: MessageId, members: &[MemberId]);
     /// Whether other members get a message to these members as well.
     fn reaches_all(&self, _to: &[MemberId]) -> bool {
         false

@@ -53,24 +53,36 @@ const MAX_WAITING: usize = 1_024;
 /// Queue to the other end.
 #[derive(Debug, Default)]
 struct Udp {
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<(MessageId, Vec<u8>, Option<Instant>)>,
 }
 
 impl Exchange for Udp {
-    fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
+    fn send(
+        &mut self,
+        number: MessageId,
+        sealed: &[u8],
+        until: Option<Instant>,
+    ) -> Result<(), String> {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
-        self.waiting.push_back(sealed.to_vec());
+        self.waiting.push_back((number, sealed.to_vec(), until));
         Ok(())
+    }
+
+    fn withdraw(&mut self, number: MessageId) {
+        self.waiting.retain(|(own, ..)| *own != number);
     }
 
     fn receive(&mut self, _: &[u8], _: Instant) -> Incoming {
         Incoming::default()
     }
 
-    fn poll(&mut self, _: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        (self.waiting.pop_front(), None)
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        // What has expired must not be sent.
+        let is_over = |until: Option<Instant>| until.is_some_and(|until| until <= now);
+        while self.waiting.pop_front_if(|(.., until)| is_over(*until)).is_some() {}
+        (self.waiting.pop_front().map(|(_, sealed, _)| sealed), None)
     }
 
     fn take_delivered(&mut self) -> Vec<MessageId> {

@@ -62,11 +62,20 @@ impl Coap {
 }
 
 impl Exchange for Coap {
-    fn send(&mut self, number: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
-        match self.sender.send(number, sealed.to_vec()) {
+    fn send(
+        &mut self,
+        number: MessageId,
+        sealed: &[u8],
+        until: Option<Instant>,
+    ) -> Result<(), String> {
+        match self.sender.send(number, sealed.to_vec(), until) {
             true => Ok(()),
             false => Err(LONG.to_owned()),
         }
+    }
+
+    fn withdraw(&mut self, number: MessageId) {
+        self.sender.withdraw(number);
     }
 
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {

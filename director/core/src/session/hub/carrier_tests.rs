@@ -137,6 +137,31 @@ fn a_recorded_acknowledgement_does_not_count_for_a_later_message() {
     assert!(!events.iter().any(is_false), "{events:?}");
 }
 
+/// What failed before: models went on sending messages without a lifetime that had ended, because newer
+/// ones took their place or because their receivers had left.
+#[test]
+fn models_send_no_more_of_what_has_ended() {
+    for model in [ModelId::UdpArq, ModelId::MulticastFec, ModelId::CoapConfirmable] {
+        for have_left in [false, true] {
+            let mut world = world(Pattern::PublishSubscribe, model);
+            world.run(Span::from_s(3));
+            world.is_deaf = true;
+            for _ in 0..40 {
+                world.hub.send_within(&[7; 300], &[0, 1], None, world.now).unwrap();
+            }
+            world.run(Span::from_ms(200));
+            let (all, now) = (world.hub.messages.keys().copied().collect::<Vec<_>>(), world.now);
+            match have_left {
+                true => [0, 1].into_iter().for_each(|member| world.hub.leave_place(member, now)),
+                false => world.hub.end(all.into_iter()),
+            }
+            world.carried = 0;
+            world.run(Span::from_s(30));
+            assert_eq!(world.carried, 0, "{model}, {have_left}");
+        }
+    }
+}
+
 /// What failed before: the path to a member that had left limited the packets to all others.
 #[test]
 fn the_path_of_a_member_that_has_left_is_no_limit() {
@@ -179,4 +204,26 @@ fn a_revoked_member_is_no_longer_the_nearest() {
     hub.distances.record(1, 90 * MS, now);
     hub.revoke(0, now);
     assert_eq!(hub.distances.record(1, 90 * MS, now), 90 * MS);
+}
+
+/// What failed before: messages whose lifetime was over were sent by models that do not measure the path.
+#[test]
+fn no_model_sends_what_has_expired() {
+    let all = crate::carrier::available();
+    for model in all.into_iter().filter(|model| !model.features().multicast) {
+        let mut world = world(Pattern::PublishSubscribe, model);
+        world.run(Span::from_s(3));
+        world.is_deaf = true;
+        for lifetime in [Span::ZERO, Span::from_ms(100)] {
+            for _ in 0..40 {
+                let bytes = [7; 300];
+                world.hub.send_within(&bytes, &[0, 1], Some(lifetime), world.now).unwrap();
+            }
+            // The application was suspended.
+            world.now = world.now + Span::from_ms(200);
+            world.carried = 0;
+            world.run(Span::from_s(1));
+            assert_eq!(world.carried, 0, "{model}");
+        }
+    }
 }

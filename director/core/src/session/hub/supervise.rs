@@ -246,10 +246,20 @@ impl Hub {
     /// Ends messages that some members lack.
     pub(super) fn end(&mut self, numbers: impl Iterator<Item = MessageId>) {
         for number in numbers {
-            self.messages.remove(&number);
+            let ended = self.messages.remove(&number);
             let lacking = self.switch.forget(number);
+            // The models end what has a lifetime themselves.
+            if ended.is_some_and(|message| message.until.is_none()) {
+                self.withdraw(number, &lacking);
+            }
             self.events.push_back(Event::Over { message: number, lacking });
         }
+    }
+
+    /// These members get no more of a message.
+    pub(super) fn withdraw(&mut self, number: MessageId, members: &[MemberId]) {
+        let stages = self.stages.values_mut();
+        stages.for_each(|stage| stage.carrier.withdraw(number, members));
     }
 
     pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Instant) {

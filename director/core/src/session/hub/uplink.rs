@@ -238,6 +238,7 @@ impl Hub {
         let actions = self.switch.leave(member);
         let _ = self.perform(actions, now);
         for number in awaited {
+            self.withdraw(number, &[member]);
             if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {
                 self.events.push_back(Event::Over { message: number, lacking: vec![member] });
             }
