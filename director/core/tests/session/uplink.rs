@@ -336,6 +336,32 @@ fn messages_of_members_follow_the_size_of_packets() {
     assert_eq!(world.outcomes.get(&number), Some(&Outcome::Acknowledged(Some(answer))));
 }
 
+/// What failed before: an answer to a revoked member went to the next one with its number, as the
+/// answer to another request.
+#[test]
+fn an_answer_to_a_revoked_member_is_not_one_to_its_successor() {
+    let mut world = world(0.0, Application::Sleeps, 11);
+    world.run(5 * SECOND);
+    world.publish(1, true, MessageProperties::default());
+    world.run(6 * SECOND);
+    let (former, ..) = world.waiting.pop().unwrap();
+    let now = Instant::from_ns(world.now);
+    world.hub.revoke(0, now);
+    world.hub.admit(0, b"a key that both ends have", now).unwrap();
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(40), ..Conditions::default() };
+    world.member = member(&config(Pattern::RequestResponse, here, &[ModelId::UdpArq]), 77);
+    let number = world.publish(2, true, MessageProperties::default());
+    world.run(12 * SECOND);
+    let (successor, ..) = world.waiting.pop().unwrap();
+    world.hub.answer(former, b"to the former one");
+    world.run(13 * SECOND);
+    assert_eq!(world.outcomes.get(&number), None);
+    world.hub.answer(successor, b"to this one");
+    world.run(14 * SECOND);
+    let answer = Outcome::Acknowledged(Some(b"to this one".to_vec()));
+    assert_eq!(world.outcomes.get(&number), Some(&answer));
+}
+
 /// What failed before: the hub had removed a member that came back too early, and the member did not
 /// notice that.
 #[test]

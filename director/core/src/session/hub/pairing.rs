@@ -74,6 +74,13 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
+    /// The member is revoked: its keys are of no use any more. Its next start is not one that it had
+    /// before: replies to that are under way.
+    pub fn revoke(&mut self) {
+        let Self { known, starts, .. } = core::mem::take(self);
+        *self = Self { known, starts, ..Self::default() };
+    }
+
     /// Whether a hello is known.
     pub fn classify(&mut self, hello: &[u8]) -> Hello {
         let hello = fingerprint(hello);
