@@ -10,14 +10,16 @@ use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink::{
-    INTRODUCE, LEAVE, Lane, MESSAGE, MessageFrom, PUBLISH, Path, Publication, REQUEST, STORED,
-    SUBSCRIBE, SenderId, Subscriptions, reply,
+    INTRODUCE, LEAVE, Lane, MAX_BYTES, MESSAGE, MessageFrom, PUBLISH, Path, Publication, REQUEST,
+    STORED, SUBSCRIBE, SenderId, Subscriptions, reply,
 };
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 /// Maximum number of messages of a member that the application has not taken or answered.
 const MAX_UNANSWERED: usize = 1_024;
+/// Maximum number of their bytes. A member has no more than half of it open; some may have ended there.
+const MAX_UNANSWERED_BYTES: usize = 2 * MAX_BYTES;
 
 impl Hub {
     /// Handles a datagram of a lane; `frame` claims to be from `member`, whatever its address.
@@ -62,7 +64,9 @@ impl Hub {
         if own.open.len() >= 2 * MAX_UNANSWERED {
             return;
         }
-        let is_full = own.open.len() >= MAX_UNANSWERED;
+        let length = body.len();
+        let bytes = own.open.values().map(|open| open.length).sum::<usize>() + length;
+        let is_full = own.open.len() >= MAX_UNANSWERED || bytes > MAX_UNANSWERED_BYTES;
         let (plain_kind, body, header) = match kind & STORED {
             0 => (kind, body, None),
             _ => match body.split_first_chunk::<10>() {
@@ -72,7 +76,7 @@ impl Hub {
         };
         let publication = if plain_kind == PUBLISH { Publication::decode(body) } else { None };
         // Also one that is refused: only open messages have a reply.
-        own.open.insert(from.number, Unanswered { until, publication });
+        own.open.insert(from.number, Unanswered { until, length, publication });
         if let Some(header) = header {
             // A refusal might not be true: an earlier sending may have been taken.
             let Some(sender) = own.sender else {
@@ -162,7 +166,9 @@ impl Hub {
         let to = self.memory.reply(to, kind, body);
         let own = self.uplinks.lanes.get_mut(&to.member).filter(|own| own.start == to.start);
         let Some(own) = own else { return };
-        let Some(Unanswered { until, publication }) = own.open.remove(&to.number) else { return };
+        let Some(Unanswered { until, publication, .. }) = own.open.remove(&to.number) else {
+            return;
+        };
         if let Some(publication) = publication.filter(|_| kind != reply::REFUSED) {
             self.topics.relay(to.member, publication, until);
         }
@@ -256,10 +262,8 @@ mod tests {
     use crate::session::{Config, Security};
     use crate::targets::Pattern;
 
-    /// What failed before: a member that says that its messages are stored, with lifetimes of weeks, could
-    /// fill the hub's memory.
-    #[test]
-    fn messages_of_a_member_that_wait_for_a_reply_are_limited() {
+    /// A hub with a lane to member 0.
+    fn hub() -> Hub {
         let config = Config::new(Pattern::RequestResponse, Security::InsecureOnPurpose);
         let map = Arc::new(PerformanceMap::new());
         let mut hub = Hub::new(config, map, 1, &Seed::reproducible(1)).unwrap();
@@ -274,6 +278,14 @@ mod tests {
         // No introduction has this name.
         let own = MemberLane { start: 1, lane, sender: Some([7; 16]), open: BTreeMap::new() };
         hub.uplinks.lanes.insert(0, own);
+        hub
+    }
+
+    /// What failed before: a member that says that its messages are stored, with lifetimes of weeks, could
+    /// fill the hub's memory.
+    #[test]
+    fn messages_of_a_member_that_wait_for_a_reply_are_limited() {
+        let mut hub = hub();
         let plain = [&[MESSAGE | STORED][..], &u32::MAX.to_be_bytes(), &[0; 12]].concat();
         for number in 1..10_000 {
             let from = MessageFrom { member: 0, start: 1, number };
@@ -281,5 +293,25 @@ mod tests {
         }
         assert_eq!(hub.uplinks.lanes[&0].open.len(), 2 * MAX_UNANSWERED);
         assert!(hub.take_events().is_empty());
+    }
+
+    /// What failed before: a member with a key could fill the hub's memory with long messages that wait
+    /// for the application.
+    #[test]
+    fn bytes_of_a_member_that_wait_for_a_reply_are_limited() {
+        let (mut hub, plain) = (hub(), [&[MESSAGE][..], &[0, 1, 0, 0], &[7; 300_000]].concat());
+        for number in 1..=100 {
+            let from = MessageFrom { member: 0, start: 1, number };
+            hub.take_message(from, &plain, Instant::START);
+        }
+        let waiting = hub.take_events();
+        assert_eq!(waiting.len(), MAX_UNANSWERED_BYTES / 300_000);
+        // Those that have a reply make room.
+        for event in waiting {
+            let Event::Message { from, .. } = event else { panic!("{event:?}") };
+            hub.accept(from);
+        }
+        hub.take_message(MessageFrom { member: 0, start: 1, number: 101 }, &plain, Instant::START);
+        assert_eq!(hub.take_events().len(), 1);
     }
 }
