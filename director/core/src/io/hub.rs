@@ -6,7 +6,7 @@ use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::resolver::Announcement;
-use super::waiting::Waiting;
+use super::waiting::{Gathering, Waiting};
 use super::warning::Warnings;
 use super::{AT_ONCE, Clock, Error, family, outside_rate, socket};
 use crate::carrier::To;
@@ -82,7 +82,7 @@ impl Session {
             paths,
             look_at: Instant::START + LOOK_EVERY,
             waiting: Waiting::default(),
-            ready: Vec::new(),
+            gathering: Gathering::default(),
             commands: commands.downgrade(),
             incoming,
             warnings,
@@ -207,7 +207,7 @@ struct Driver {
     paths: Paths,
     look_at: Instant,
     waiting: Waiting,
-    ready: Vec<oneshot::Sender<()>>,
+    gathering: Gathering,
     /// Does not keep the session alive.
     commands: mpsc::WeakUnboundedSender<Command>,
     incoming: mpsc::Sender<Incoming>,
@@ -275,7 +275,7 @@ impl Driver {
             Command::Send(sending, reply) => self.send(sending, reply, now),
             Command::Publish(topic, bytes, reply) => self.publish(&topic, &bytes, reply, now),
             Command::Explain(reply) => drop(reply.send(self.hub.explain())),
-            Command::Ready(reply) => self.ready.push(reply),
+            Command::Ready(reply) => self.gathering.add(reply),
             Command::Use(model) => drop(self.hub.force(model, now)),
             Command::Revoke(member) => self.hub.revoke(member, now),
             Command::Admit(member, key, reply) => {
@@ -358,9 +358,7 @@ impl Driver {
             self.handle_event(event);
         }
         if self.hub.is_ready() {
-            for reply in self.ready.drain(..) {
-                let _ = reply.send(());
-            }
+            self.gathering.finish();
         }
         wake
     }
