@@ -268,6 +268,27 @@ fn hostile_pages_have_the_values_of_their_whole_lines() {
     assert_eq!(values, [("up", Some(6.0)), (labelled, Some(2.0)), ("up", Some(3.0))]);
 }
 
+/// What failed: the collector of a node that was killed and started again found the port in use.
+#[test]
+fn exports_are_received_when_the_collector_before_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = before.local_addr().unwrap();
+    let spec = CollectorSpec {
+        statsd: None,
+        otlp: Some(OtlpSpec { address, series: Vec::new() }),
+        pages: Vec::new(),
+        events: dir.path().join("e.csv"),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(before);
+        });
+        assert!(collected(&spec, || {}).is_empty());
+    });
+}
+
 #[test]
 fn hostile_exports_are_refused_whole_and_their_names_are_plain() {
     let dir = tempfile::tempdir().unwrap();
