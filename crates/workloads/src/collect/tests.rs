@@ -15,7 +15,11 @@ fn collected(spec: &CollectorSpec, drive: impl FnOnce()) -> Vec<Collected> {
     std::thread::scope(|scope| {
         // Closed if `drive` fails, so that the collector ends.
         let near = near;
-        let collector = scope.spawn(|| run(spec, &mut control));
+        let collector = scope.spawn(move || {
+            // Closed if the collector fails, so that the test ends.
+            let _far = far;
+            run(spec, &mut control)
+        });
         let mut ready = String::new();
         BufReader::new(&near).read_line(&mut ready).unwrap();
         assert_eq!(ready, "{\"ready\":{}}\n");
