@@ -40,7 +40,7 @@ impl Observer for Counts {
 /// The node's end and the engine's end of an interface.
 fn interface() -> (UnixDatagram, OwnedFd) {
     let (node, end) = UnixDatagram::pair().unwrap();
-    node.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    node.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     (node, end.into())
 }
 

@@ -328,7 +328,8 @@ fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, FrameBackend
 /// forwarded: when both programs have ended, their last frames may still be in flight.
 fn settled(lab: &Lab, agrees: impl Fn(u64) -> bool) -> (u64, u64) {
     let mut counts = (0, 0);
-    for _ in 0..200 {
+    // A minute.
+    for _ in 0..1_200 {
         let counters = [0, 1].map(|node| lab::counters(lab.pids()[node], "eth0").unwrap());
         counts = counters
             .iter()

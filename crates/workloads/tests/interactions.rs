@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -163,8 +164,20 @@ fn spec(folder: &Path, down: &str, up: &str, port: u16, sink: Option<u64>) -> Va
         "events": folder.join(format!("{node}.csv")), "every_ns": EVERY, "messages": MESSAGES})
 }
 
+/// A port that is free, as the one after it is.
+fn free_ports() -> u16 {
+    let first = || TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let is_free = |port: u16| {
+        TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+    };
+    let both = |port: &u16| port.checked_add(1).is_some_and(|next| is_free(*port) && is_free(next));
+    std::iter::repeat_with(first).find(both).unwrap()
+}
+
 /// Runs a model end to end and checks the output of all programs.
-fn check(name: &str, down: &str, up: &str, port: u16) {
+fn check(name: &str, down: &str, up: &str) {
+    let port = free_ports();
     let folder = Folder::new(name);
     let make = |sink| Program::start(&folder.0, &spec(&folder.0, down, up, port, sink));
     // One sink starts before the source, the others after it.
@@ -217,17 +230,17 @@ fn check(name: &str, down: &str, up: &str, port: u16) {
 
 #[test]
 fn udp_request_response() {
-    check("udp-rr", "udp/request-response", "udp/request-response", 25_560);
+    check("udp-rr", "udp/request-response", "udp/request-response");
 }
 
 #[test]
 fn tcp_router_dealer() {
-    check("tcp-rd", "tcp/router-dealer", "tcp/request-reply", 25_570);
+    check("tcp-rd", "tcp/router-dealer", "tcp/request-reply");
 }
 
 #[test]
 fn tcp_publish_subscribe() {
-    check("tcp-ps", "tcp/publish-subscribe", "tcp/request-reply", 25_580);
+    check("tcp-ps", "tcp/publish-subscribe", "tcp/request-reply");
 }
 
 /// Runs a program manually, with standard input and output as its control channel.

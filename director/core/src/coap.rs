@@ -2,7 +2,7 @@
 //! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
 use crate::rng::{Rng, Seed};
-use crate::turn::Turns;
+use crate::turn::{Turns, Waiting};
 use crate::{Instant, Span};
 use coap::code::{CHANGED, CONTINUE, INCOMPLETE, POST};
 use coap::{Block, Kind, Message, Writer, number};
@@ -58,7 +58,7 @@ pub struct CoapSender {
     confirmable: bool,
     /// The block size, in bytes.
     block: usize,
-    waiting: Turns<(u64, Vec<u8>)>,
+    waiting: Turns,
     current: Option<Current>,
     id: u16,
     rng: Rng,
@@ -84,13 +84,19 @@ impl CoapSender {
         self.waiting.set_wait(wait);
     }
 
-    /// Queues a message that ends at `until`, if given; `false` if it has too many blocks.
+    /// Queues a message, which expires at `until`, if given; `false` if it has too many blocks.
     pub fn send(&mut self, number: u64, bytes: Vec<u8>, until: Option<Instant>) -> bool {
         let fits = bytes.len().div_ceil(self.block) <= MAX_BLOCKS;
         if fits {
-            self.waiting.push(until, (number, bytes));
+            self.waiting.push(Waiting { number, bytes, until });
         }
         fits
+    }
+
+    /// Drops a message.
+    pub fn withdraw(&mut self, number: u64) {
+        self.waiting.withdraw(number);
+        self.current.take_if(|current| current.number == number);
     }
 
     /// Drops all queued messages.
@@ -115,7 +121,7 @@ impl CoapSender {
             self.done.push((over.number, false));
         }
         if self.current.is_none() {
-            let Some((until, (number, bytes))) = self.waiting.next(now) else {
+            let Some(Waiting { number, bytes, until }) = self.waiting.next(now) else {
                 return (None, None);
             };
             let (id, timeout) = (self.next_id(), self.timeout());

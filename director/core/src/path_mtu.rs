@@ -108,6 +108,12 @@ impl PathMtu {
         self.limit = limit;
     }
 
+    /// A member has left: what its path carries no longer matters.
+    pub fn remove(&mut self, member: MemberId) {
+        self.members.remove(&member);
+        self.search.take_if(|search| search.member == member);
+    }
+
     /// The packet size that all members receive, in bytes.
     pub fn size(&self) -> u32 {
         let found = self.members.values().filter_map(|known| known.limit).min();

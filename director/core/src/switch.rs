@@ -54,10 +54,14 @@ pub enum Action {
 /// Maximum number of times that the time between two `Ask` actions is doubled (decision 101).
 const MAX_DOUBLED: u32 = 3;
 
+/// Rounds of `Ask` in a row without an answer from which a change does not hold up the next one: the members
+/// that have not answered are off, and may stay so.
+const MAX_ROUNDS: u32 = 5;
+
 /// Phase of a model change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// One model is in use.
+    /// One model is in use, or members that do not answer are left on the one before.
     Stable,
     /// Two models are in use; members change over one by one.
     Changing,
@@ -110,7 +114,8 @@ impl Switch {
 
     /// The phase.
     pub fn phase(&self) -> Phase {
-        if self.next.is_some() { Phase::Changing } else { Phase::Stable }
+        let answers = self.unanswered <= MAX_ROUNDS;
+        if self.next.is_some() && answers { Phase::Changing } else { Phase::Stable }
     }
 
     /// The model and epoch of new members.
@@ -156,25 +161,34 @@ impl Switch {
 
     /// Starts a change to `model`; no-op during a change or if `model` is in use.
     pub fn change(&mut self, model: ModelId, now: Instant) -> Vec<Action> {
-        if model == self.now.model { Vec::new() } else { self.begin(model, now) }
+        if model == self.current().0 { Vec::new() } else { self.begin(model, now) }
     }
 
     /// Starts another epoch of the same model, with changed parameters; no-op during a change.
     pub fn renew(&mut self, now: Instant) -> Vec<Action> {
-        self.begin(self.now.model, now)
+        self.begin(self.current().0, now)
     }
 
     fn begin(&mut self, model: ModelId, now: Instant) -> Vec<Action> {
         // One change at a time, so members are in two stages at most, and the old one can end.
-        if self.next.is_some() {
+        if self.phase() == Phase::Changing {
             return Vec::new();
         }
+        let mut actions = self.conclude();
         let next = Stage { model, epoch: self.now.epoch.wrapping_add(1) };
         self.next = Some(next);
         self.unanswered = 0;
-        let mut actions = vec![Action::Prepare { model, epoch: next.epoch }];
+        actions.push(Action::Prepare { model, epoch: next.epoch });
         actions.extend(self.ask(now));
         actions
+    }
+
+    /// Ends a change without the members that have not answered. The next change asks them again, and
+    /// they receive their unacknowledged messages after it.
+    fn conclude(&mut self) -> Vec<Action> {
+        let Some(next) = self.next else { return Vec::new() };
+        self.members.values_mut().for_each(|stage| *stage = next);
+        self.retire_old()
     }
 
     /// Asks members without an answer again when it is time.
@@ -348,6 +362,34 @@ mod tests {
         assert_eq!(switch.open(), 0);
         switch.join(3);
         assert_eq!(switch.send(8).len(), 1, "the new member is on the new model");
+    }
+
+    /// What failed before: a member that was off held up all changes that followed the first one, and
+    /// messages after two revocations for ever.
+    #[test]
+    fn a_member_that_does_not_answer_holds_up_one_change_only() {
+        let mut switch = Switch::new(UdpArq, [1, 2], Span::from_ns(10));
+        switch.send(7);
+        switch.change(MulticastFec, Instant::START);
+        switch.ready(1, 1);
+        for _ in 0..MAX_ROUNDS {
+            assert_eq!(switch.phase(), Phase::Changing);
+            let now = switch.ask_at().unwrap();
+            assert_eq!(switch.tick(now), [Action::Ask { member: 2, epoch: 1 }]);
+        }
+        assert_eq!(switch.phase(), Phase::Changing, "the last one may be answered");
+        let now = switch.ask_at().unwrap();
+        switch.tick(now);
+        assert_eq!(switch.phase(), Phase::Stable);
+        assert!(switch.change(MulticastFec, now).is_empty(), "it is in use");
+        let actions = switch.change(UdpArq, now);
+        assert_eq!(actions[0], Action::Retire { model: UdpArq, epoch: 0 });
+        assert_eq!(actions[1], Action::Prepare { model: UdpArq, epoch: 2 });
+        let ask = |member| Action::Ask { member, epoch: 2 };
+        assert_eq!((&actions[2..], switch.phase()), (&[ask(1), ask(2)][..], Phase::Changing));
+        // One that has come back gets what it lacks, whatever it has missed.
+        let send = Action::Send { message: 7, model: UdpArq, epoch: 2, members: vec![2] };
+        assert_eq!(switch.ready(2, 2), [send]);
     }
 
     #[test]

@@ -6,8 +6,12 @@
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::switch::MessageId;
 use crate::{Instant, Span};
 use alloc::collections::VecDeque;
+
+/// Maximum number of messages that wait at a sender.
+const MAX_WAITING: usize = 1_024;
 
 /// The place of the first message that ends at `needed` or later. If there is none, the estimate may be
 /// wrong: that of the one which ends last.
@@ -19,15 +23,23 @@ pub fn first_in_time(
     first.or_else(|| ends.enumerate().max_by_key(|(_, end)| *end).map(|(place, _)| place))
 }
 
-/// Messages that wait, and the ends of their lifetimes.
+/// A message that waits.
 #[derive(Debug)]
-pub struct Turns<T> {
-    waiting: VecDeque<(Option<Instant>, T)>,
+pub struct Waiting {
+    pub number: MessageId,
+    pub bytes: Vec<u8>,
+    pub until: Option<Instant>,
+}
+
+/// Messages that wait for their turn.
+#[derive(Debug)]
+pub struct Turns {
+    waiting: VecDeque<Waiting>,
     /// Time from sending a message until its response.
     wait: Span,
 }
 
-impl<T> Turns<T> {
+impl Turns {
     /// Without any; `wait` is the time from sending a message until its response.
     pub fn new(wait: Span) -> Self {
         Self { waiting: VecDeque::new(), wait }
@@ -38,24 +50,27 @@ impl<T> Turns<T> {
         self.wait = wait;
     }
 
-    /// Adds a message as the last one.
-    pub fn push(&mut self, until: Option<Instant>, message: T) {
-        self.waiting.push_back((until, message));
+    /// Adds a message as the last one. If there are too many, the first is dropped.
+    pub fn push(&mut self, message: Waiting) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(message);
     }
 
-    /// Drops the first messages, so that there are `most` at most.
-    pub fn limit(&mut self, most: usize) {
-        self.waiting.drain(..self.waiting.len().saturating_sub(most));
+    /// Drops a message.
+    pub fn withdraw(&mut self, number: MessageId) {
+        self.waiting.retain(|waiting| waiting.number != number);
     }
 
     /// Takes the message to send at `now`. Drops those whose lifetime is over.
-    pub fn next(&mut self, now: Instant) -> Option<(Option<Instant>, T)> {
+    pub fn next(&mut self, now: Instant) -> Option<Waiting> {
         let needed = now + self.wait;
-        let in_time = |until: &Option<Instant>| until.is_none_or(|until| until >= needed);
-        if !self.waiting.front().is_some_and(|(until, _)| in_time(until)) {
-            self.waiting.retain(|(until, _)| until.is_none_or(|until| until > now));
+        let in_time = |waiting: &Waiting| waiting.until.is_none_or(|until| until >= needed);
+        if !self.waiting.front().is_some_and(in_time) {
+            self.waiting.retain(|waiting| waiting.until.is_none_or(|until| until > now));
         }
-        let at = first_in_time(self.waiting.iter().map(|(until, _)| *until), needed)?;
+        let at = first_in_time(self.waiting.iter().map(|waiting| waiting.until), needed)?;
         self.waiting.remove(at)
     }
 
@@ -69,15 +84,25 @@ impl<T> Turns<T> {
 mod tests {
     use super::*;
 
+    fn at(ms: u64) -> Instant {
+        Instant::START + Span::from_ms(ms)
+    }
+
+    /// Messages with these ends in ms, in this order, numbered from 1.
+    fn turns(wait: Span, ends: &[Option<u64>]) -> Turns {
+        let mut turns = Turns::new(wait);
+        for (number, until) in (1..).zip(ends) {
+            turns.push(Waiting { number, bytes: Vec::new(), until: until.map(at) });
+        }
+        turns
+    }
+
     #[test]
     fn what_can_arrive_in_time_goes_first() {
-        let at = |ms| Instant::START + Span::from_ms(ms);
-        let mut turns = Turns::new(Span::from_ms(50));
-        for (name, until) in [(1, 30), (2, 49), (3, 50), (4, 20), (5, 90)] {
-            turns.push(Some(at(until)), name);
-        }
-        turns.push(None, 6);
-        let mut next = |ms| turns.next(at(ms)).map(|(_, name)| name);
+        let ends = [Some(30), Some(49), Some(50), Some(20), Some(90), None, None];
+        let mut turns = turns(Span::from_ms(50), &ends);
+        turns.withdraw(7);
+        let mut next = |ms| turns.next(at(ms)).map(|waiting| waiting.number);
         // At 30 ms the first and the fourth are over, and the second can no longer arrive.
         assert_eq!([next(0), next(30), next(30)], [Some(3), Some(5), Some(6)]);
         assert_eq!([next(31), next(32)], [Some(2), None], "better late than never tried");
@@ -85,23 +110,15 @@ mod tests {
 
     #[test]
     fn without_any_in_time_the_one_that_ends_last_goes() {
-        let at = |ms| Instant::START + Span::from_ms(ms);
-        let mut turns = Turns::new(Span::from_s(1));
-        for (name, until) in [(1, 30), (2, 40), (3, 35)] {
-            turns.push(Some(at(until)), name);
-        }
-        let mut next = |ms| turns.next(at(ms)).map(|(_, name)| name);
+        let mut turns = turns(Span::from_s(1), &[Some(30), Some(40), Some(35)]);
+        let mut next = |ms| turns.next(at(ms)).map(|waiting| waiting.number);
         assert_eq!([next(0), next(0), next(31)], [Some(2), Some(3), None]);
     }
 
     #[test]
     fn the_oldest_make_room() {
-        let mut turns = Turns::new(Span::ZERO);
-        (0..10).for_each(|number| turns.push(None, number));
-        turns.limit(3);
-        turns.limit(5);
-        let order: Vec<u32> =
-            core::iter::from_fn(|| turns.next(Instant::START).map(|(_, number)| number)).collect();
-        assert_eq!(order, [7, 8, 9]);
+        let mut turns = turns(Span::ZERO, &[None; MAX_WAITING + 3]);
+        assert_eq!(turns.waiting.len(), MAX_WAITING);
+        assert_eq!(turns.next(Instant::START).map(|waiting| waiting.number), Some(4));
     }
 }

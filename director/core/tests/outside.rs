@@ -193,7 +193,7 @@ async fn a_hub_that_comes_back_is_found_again() {
     for round in 0..2_u16 {
         // The first hub's thread releases its ports shortly after its session ends.
         let mut begun = None;
-        for _ in 0..100 {
+        for _ in 0..1_200 {
             begun = only.clone().initiate(at[0], &at[1..]).ok();
             if begun.is_some() {
                 break;
@@ -241,7 +241,7 @@ impl Broker {
         });
         let program = program.expect("no mosquitto: scripts/dependencies.sh test installs it");
         let broker = Self { port, config, program };
-        for _ in 0..200 {
+        for _ in 0..3_000 {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return broker;
             }

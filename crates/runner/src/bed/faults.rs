@@ -32,6 +32,8 @@ pub(crate) struct Faults {
     coming: VecDeque<Due>,
     /// Nodes whose program restarts once the running one has ended.
     restarting: Vec<usize>,
+    /// Nodes whose services, which were killed, start again once they have ended.
+    serving: Vec<usize>,
     /// Injected faults, in order.
     pub made: Vec<InjectedFault>,
 }
@@ -56,7 +58,7 @@ impl Faults {
 
     /// Whether no fault is pending.
     pub(crate) fn is_over(&self) -> bool {
-        self.coming.is_empty() && self.restarting.is_empty()
+        self.coming.is_empty() && self.restarting.is_empty() && self.serving.is_empty()
     }
 
     /// Whether the program of a node starts again once it has ended.
@@ -104,6 +106,7 @@ impl Faults {
         }
         match what {
             Kind::Kill => {
+                self.serving.retain(|waits| *waits != node);
                 running(jobs, node).for_each(|(_, job)| {
                     job.is_paused = false;
                     job.asked_to_end = true;
@@ -128,6 +131,10 @@ impl Faults {
             },
             Kind::Start => {
                 start_services(node, bed, jobs)?;
+                // They were killed just before.
+                if ends_service(jobs, node) && !self.serving.contains(&node) {
+                    self.serving.push(node);
+                }
                 let own = running(jobs, node).find(|(_, job)| job.role == Role::Node);
                 match own.map(|(_, job)| job.asked_to_end) {
                     // It was stopped just before; it restarts once it has ended.
@@ -148,6 +155,7 @@ impl Faults {
     /// Forgets the faults of a node that is gone.
     pub(crate) fn forget(&mut self, node: usize) {
         self.restarting.retain(|waits| *waits != node);
+        self.serving.retain(|waits| *waits != node);
         self.coming.iter_mut().for_each(|due| due.nodes.retain(|(own, _)| *own != node));
         self.coming.retain(|due| !due.nodes.is_empty());
     }
@@ -165,6 +173,26 @@ impl Faults {
         self.restarting.swap_remove(place);
         start(node, Role::Node, bed, jobs)
     }
+
+    /// Handles the end of a node's service.
+    pub(crate) fn service_ended(
+        &mut self,
+        node: usize,
+        bed: &mut impl Nodes,
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), Error> {
+        if !self.serving.contains(&node) {
+            return Ok(());
+        }
+        start_services(node, bed, jobs)?;
+        self.serving.retain(|waits| *waits != node || ends_service(jobs, node));
+        Ok(())
+    }
+}
+
+/// Whether a service of a node was killed and has not ended yet.
+fn ends_service(jobs: &mut [Job], node: usize) -> bool {
+    running(jobs, node).any(|(_, job)| job.role == Role::Service && job.asked_to_end)
 }
 
 /// The running programs of a node, with their numbers. Users can inject faults before all programs

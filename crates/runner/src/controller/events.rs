@@ -84,10 +84,13 @@ impl<B: Environment> Controller<'_, B> {
         };
         job.state = State::Ended { exit, usage, starved };
         job.ended = Some(self.bed.now());
-        let node = job.node;
+        let (node, role) = (job.node, job.role);
         // While all programs stop, none starts again.
-        if job.role == Role::Node && self.phase != Phase::Stop {
-            self.faults.ended(node, &mut self.bed, &mut self.jobs)?;
+        match role {
+            _ if self.phase == Phase::Stop => {}
+            Role::Node => self.faults.ended(node, &mut self.bed, &mut self.jobs)?,
+            Role::Service => self.faults.service_ended(node, &mut self.bed, &mut self.jobs)?,
+            _ => {}
         }
         match self.jobs[id].asked_to_end {
             true => Ok(()),

@@ -255,6 +255,24 @@ fn a_program_that_is_started_while_it_stops_restarts_once() {
     });
 }
 
+/// What failed: services of a node that was killed and started at once, such as its gateway of MQTT, did
+/// not start again.
+#[test]
+fn services_of_a_node_that_is_killed_and_started_at_once_start_again() {
+    let faults = [fault(1, Kind::Kill), fault(1, Kind::Start)];
+    let jobs = [Role::Service, Role::Node].map(|role| job(0, role)).to_vec();
+    with(vec![ready(); 2], jobs, &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 4);
+        let alive = controller.jobs.iter().filter(|job| job.is_alive()).map(|job| job.role);
+        let mut alive: Vec<Role> = alive.collect();
+        alive.sort_by_key(|role| *role == Role::Node);
+        assert_eq!(alive, [Role::Service, Role::Node]);
+        assert!(controller.faults.is_over() && controller.failures.is_empty());
+    });
+}
+
 #[test]
 fn a_program_that_was_stopped_starts_again_and_a_running_one_does_not() {
     let faults = [fault(1, Kind::Start), fault(2, Kind::Stop), fault(4, Kind::Start)];

@@ -13,7 +13,7 @@ pub struct Failure {
 pub type Outcome = Result<(), Failure>;
 
 /// Timeout of effects of a command. Long, because the machine may be busy.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Fails unless `holds`.
 pub fn expect(
@@ -29,13 +29,8 @@ pub fn expect(
 }
 
 /// Repeats a check until it succeeds, or returns its last failure.
-pub fn eventually(check: impl FnMut() -> Outcome) -> Outcome {
-    within(DEADLINE, check)
-}
-
-/// The same with the given timeout.
-pub fn within(limit: Duration, mut check: impl FnMut() -> Outcome) -> Outcome {
-    let end = Instant::now() + limit;
+pub fn eventually(mut check: impl FnMut() -> Outcome) -> Outcome {
+    let end = Instant::now() + DEADLINE;
     loop {
         match check() {
             Ok(()) => return Ok(()),

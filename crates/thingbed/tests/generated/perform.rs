@@ -3,7 +3,7 @@
 use super::capture::Running;
 use super::checks;
 use super::ending::end;
-use super::failure::{Failure, Outcome, eventually, expect, within};
+use super::failure::{Failure, Outcome, eventually, expect};
 use super::generate::links_change;
 use super::inside;
 use super::isolation::Isolation;
@@ -14,7 +14,7 @@ use super::race::race;
 use super::session::{self, Session};
 use crate::common::CommandOutput;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Activities in parallel to the sequence.
 #[derive(Default)]
@@ -209,7 +209,7 @@ fn send(
     // Without an ARP answer, no ping may be sent.
     let (sent, least) = (new.sent - old.sent, ping.received);
     expect(sent >= least, &what, format!("{least} sent"), format!("{old:?} {new:?}"))?;
-    within(Duration::from_secs(10), || {
+    eventually(|| {
         let by_node = total(&inside::counters(session, &one.name)) - total(&before);
         let by_medium = carried(session, &one.name)? - counted;
         let what = format!("frames sent by {}: its counters, and those of ps", one.name);
@@ -222,7 +222,7 @@ fn send(
 fn settled(session: &Session<'_>, node: &str) -> Result<(Counters, u64), Failure> {
     let read = || Ok((inside::counters(session, node), carried(session, node)?));
     let mut seen = read()?;
-    within(Duration::from_secs(10), || {
+    eventually(|| {
         let (before, now) = (std::mem::replace(&mut seen, read()?), &seen);
         let same = (total(&before.0), before.1) == (total(&now.0), now.1);
         let what = format!("frames sent by {node}, at rest");

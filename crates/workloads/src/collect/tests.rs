@@ -15,7 +15,11 @@ fn collected(spec: &CollectorSpec, drive: impl FnOnce()) -> Vec<Collected> {
     std::thread::scope(|scope| {
         // Closed if `drive` fails, so that the collector ends.
         let near = near;
-        let collector = scope.spawn(|| run(spec, &mut control));
+        let collector = scope.spawn(move || {
+            // Closed if the collector fails, so that the test ends.
+            let _far = far;
+            run(spec, &mut control)
+        });
         let mut ready = String::new();
         BufReader::new(&near).read_line(&mut ready).unwrap();
         assert_eq!(ready, "{\"ready\":{}}\n");
@@ -266,6 +270,27 @@ fn hostile_pages_have_the_values_of_their_whole_lines() {
     assert_eq!(why[0].0, "the page has more than 16 MiB");
     let labelled = "up{a=\"\u{fffd}\"}";
     assert_eq!(values, [("up", Some(6.0)), (labelled, Some(2.0)), ("up", Some(3.0))]);
+}
+
+/// What failed: the collector of a node that was killed and started again found the port in use.
+#[test]
+fn exports_are_received_when_the_collector_before_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = before.local_addr().unwrap();
+    let spec = CollectorSpec {
+        statsd: None,
+        otlp: Some(OtlpSpec { address, series: Vec::new() }),
+        pages: Vec::new(),
+        events: dir.path().join("e.csv"),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(before);
+        });
+        assert!(collected(&spec, || {}).is_empty());
+    });
 }
 
 #[test]

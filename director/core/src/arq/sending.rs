@@ -37,6 +37,8 @@ pub(super) struct Attempt {
 #[derive(Debug)]
 pub(super) struct Sending {
     pub bytes: Vec<u8>,
+    /// Bytes of each chunk but the last: the size of datagrams may have changed since it was queued.
+    room: usize,
     /// Index of the last chunk.
     pub last: u8,
     /// Unacknowledged chunks.
@@ -74,6 +76,7 @@ impl Sending {
         let train = missing.iter().copied().collect();
         Some(Self {
             bytes,
+            room,
             last,
             missing,
             train,
@@ -108,9 +111,9 @@ impl Sending {
     }
 
     /// The data of a chunk.
-    pub fn data(&self, index: u8, room: usize) -> &[u8] {
-        let begin = usize::from(index) * room;
-        let end = (begin + room).min(self.bytes.len());
+    pub fn data(&self, index: u8) -> &[u8] {
+        let begin = usize::from(index) * self.room;
+        let end = (begin + self.room).min(self.bytes.len());
         self.bytes.get(begin..end).unwrap_or_default()
     }
 

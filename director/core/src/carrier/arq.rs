@@ -283,6 +283,13 @@ fn messages_in(bytes: usize) -> usize {
 }
 
 impl Arq {
+    /// Sets the maximum size of datagrams, with their codes, in bytes, for messages from now on.
+    pub fn set_datagram(&mut self, datagram: usize) {
+        self.datagram = datagram.saturating_sub(self.own.code_len());
+        self.room = messages_in(self.datagram).max(1);
+        self.sender.set_datagram(self.datagram);
+    }
+
     /// Maximum size of a message, in bytes.
     pub fn longest_message(&self) -> usize {
         self.sender.longest()
@@ -305,6 +312,10 @@ impl Exchange for Arq {
         let request = self.requests.remove(&number);
         let sent = self.sender.answer(number, sealed.to_vec(), until, request);
         sent.map_err(|why| why.to_string())
+    }
+
+    fn withdraw(&mut self, number: MessageId) {
+        self.sender.withdraw(number);
     }
 
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
@@ -530,7 +541,7 @@ mod tests {
     fn on_a_slow_path_what_the_rate_does_not_allow_yet_goes_later() {
         let [mut hub, _] = pair(true);
         hub.set_bundles(true);
-        hub.pace(250_000.0);
+        hub.sender.pace(250_000.0);
         for number in 0..4 {
             hub.send(number, &[7; 100], None).unwrap();
         }

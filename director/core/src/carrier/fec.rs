@@ -138,6 +138,10 @@ impl HubCarrier for Hub {
         sent.map_err(|why| why.to_string())
     }
 
+    fn withdraw(&mut self, number: MessageId, members: &[MemberId]) {
+        self.hub.withdraw(number, members);
+    }
+
     fn reaches_all(&self, to: &[MemberId]) -> bool {
         // A message to one goes by unicast.
         to.len() > 1 && !self.single
@@ -169,6 +173,10 @@ impl HubCarrier for Hub {
 
     fn take(&mut self) -> Vec<CarrierEvent> {
         core::mem::take(&mut self.events)
+    }
+
+    fn max_messages(&self) -> u64 {
+        fec::MAX_MESSAGES
     }
 
     fn retire(&mut self, _: Instant) {
@@ -239,5 +247,9 @@ impl MemberCarrier for Member {
 
     fn set_round_trip(&mut self, round_trip: Span) {
         self.member.set_round_trip(round_trip);
+    }
+
+    fn set_next(&mut self, next: MessageId) {
+        self.member.set_next(next);
     }
 }

@@ -150,6 +150,8 @@ pub trait HubCarrier: Send {
     /// # Errors
     /// The reason why the model cannot carry it; none of the members gets it.
     fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Instant) -> Result<(), String>;
+    /// Sends no more of a message to these members: it has ended without them.
+    fn withdraw(&mut self, number: MessageId, members: &[MemberId]);
     /// Whether other members get a message to these members as well.
     fn reaches_all(&self, _to: &[MemberId]) -> bool {
         false
@@ -164,6 +166,12 @@ pub trait HubCarrier: Send {
     /// All members have changed to another model, which resends outstanding messages. From now on
     /// the transport only acknowledges to members that do not know yet.
     fn retire(&mut self, now: Instant);
+    /// Number of messages in an epoch from which on a frame of an early message could pass for one of a
+    /// late message.
+    fn max_messages(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
     /// Sets whether a member reads bundles.
@@ -206,6 +214,9 @@ pub trait MemberCarrier: Send {
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
     /// Whether the transport itself acknowledges messages to the hub.
     fn acknowledges(&self) -> bool;
+    /// Sets the number of the hub's next message when the member enters the epoch.
+    fn set_next(&mut self, _next: MessageId) {}
+
     /// Updates the round-trip time with queues, as the hub has measured it.
     fn set_round_trip(&mut self, _round_trip: Span) {}
     /// Sets whether the hub reads bundles.

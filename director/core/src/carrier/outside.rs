@@ -122,6 +122,10 @@ impl HubCarrier for Hub {
         Ok(())
     }
 
+    fn withdraw(&mut self, _: MessageId, _: &[MemberId]) {
+        // Frames go once, and their queue is short.
+    }
+
     fn reaches_all(&self, to: &[MemberId]) -> bool {
         // A minority gets it by unicast: the others would receive and drop it.
         self.queue.sending.group_copies.is_some() && 2 * to.len() > usize::from(self.queue.members)

@@ -49,6 +49,8 @@ pub trait Exchange: Send {
         sealed: &[u8],
         until: Option<Instant>,
     ) -> Result<(), String>;
+    /// Sends no more of a message, as far as the model can.
+    fn withdraw(&mut self, _number: MessageId) {}
     /// Handles a datagram from the other end.
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming;
     /// The next datagram at `now`, and the time of the next poll.
@@ -142,6 +144,14 @@ impl<E: Exchange> HubCarrier for Hub<E> {
             rejected = rejected.and(sent);
         }
         if is_sent { Ok(()) } else { rejected }
+    }
+
+    fn withdraw(&mut self, number: MessageId, members: &[MemberId]) {
+        for member in members {
+            if let Some(peer) = self.peers.get_mut(member) {
+                peer.withdraw(number);
+            }
+        }
     }
 
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool {

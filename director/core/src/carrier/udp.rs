@@ -8,7 +8,7 @@ use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MessageId;
-use crate::turn::Turns;
+use crate::turn::{Turns, Waiting};
 
 pub static MODEL: Model = Model {
     features: FEATURES,
@@ -47,13 +47,10 @@ pub fn predict(case: &Case<'_>, more: f64) -> Prediction {
     }
 }
 
-/// Maximum queue length per end; drops the oldest.
-const MAX_WAITING: usize = 1_024;
-
 /// Queue to the other end.
 #[derive(Debug)]
 struct Udp {
-    waiting: Turns<Vec<u8>>,
+    waiting: Turns,
 }
 
 impl Udp {
@@ -63,10 +60,18 @@ impl Udp {
 }
 
 impl Exchange for Udp {
-    fn send(&mut self, _: MessageId, sealed: &[u8], until: Option<Instant>) -> Result<(), String> {
-        self.waiting.push(until, sealed.to_vec());
-        self.waiting.limit(MAX_WAITING);
+    fn send(
+        &mut self,
+        number: MessageId,
+        sealed: &[u8],
+        until: Option<Instant>,
+    ) -> Result<(), String> {
+        self.waiting.push(Waiting { number, bytes: sealed.to_vec(), until });
         Ok(())
+    }
+
+    fn withdraw(&mut self, number: MessageId) {
+        self.waiting.withdraw(number);
     }
 
     fn receive(&mut self, _: &[u8], _: Instant) -> Incoming {
@@ -74,7 +79,7 @@ impl Exchange for Udp {
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        (self.waiting.next(now).map(|(_, sealed)| sealed), None)
+        (self.waiting.next(now).map(|waiting| waiting.bytes), None)
     }
 
     fn pace(&mut self, flow: &Flow) {

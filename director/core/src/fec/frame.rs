@@ -282,6 +282,11 @@ pub fn next_symbol(number: u16, symbols: usize, short: u16) -> u16 {
     if symbols <= MAX_SHORT_SYMBOLS && next >= short { symbols as u16 } else { next }
 }
 
+/// Messages with keys of one epoch: further ones need other keys, since [`widen`] could take an early
+/// frame, which anyone can repeat, for one of a late message. The messages that are open while keys
+/// change are in the rest of the 2^15.
+pub const MAX_MESSAGES: u64 = 3 << 13;
+
 /// Restores a full number from its low 16 bits: the candidate nearest to `near`.
 pub fn widen(low: u16, near: u64) -> u64 {
     // Right as long as both ends differ by less than 2^15 messages; a hub has 1,024 open.

@@ -7,7 +7,7 @@ use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::resolver::Announcement;
 use super::sending::{Former, Sendings};
-use super::waiting::Waiting;
+use super::waiting::{Gathering, Waiting};
 use super::warning::Warnings;
 use super::writer::Folder;
 use super::{AT_ONCE, Clock, Error, family, outside_rate, socket};
@@ -89,7 +89,7 @@ impl Session {
             paths,
             look_at: Instant::START + LOOK_EVERY,
             waiting: Waiting::default(),
-            ready: Vec::new(),
+            gathering: Gathering::default(),
             commands: commands.downgrade(),
             incoming,
             warnings,
@@ -140,7 +140,7 @@ struct Driver {
     paths: Paths,
     look_at: Instant,
     waiting: Waiting,
-    ready: Vec<oneshot::Sender<()>>,
+    gathering: Gathering,
     /// Does not keep the session alive.
     commands: mpsc::WeakUnboundedSender<Command>,
     incoming: mpsc::Sender<Incoming>,
@@ -214,7 +214,7 @@ impl Driver {
             Command::Reported(id) => self.sendings.writer.report(id),
             Command::Publish(topic, bytes, reply) => self.publish(&topic, &bytes, reply, now),
             Command::Explain(reply) => drop(reply.send(self.hub.explain())),
-            Command::Ready(reply) => self.ready.push(reply),
+            Command::Ready(reply) => self.gathering.add(reply),
             Command::Use(model) => drop(self.hub.force(model, now)),
             Command::Revoke(member) => self.hub.revoke(member, now),
             Command::Admit(member, key, reply) => {
@@ -313,9 +313,7 @@ impl Driver {
             self.sendings.finish(id, outcomes);
         }
         if self.hub.is_ready() {
-            for reply in self.ready.drain(..) {
-                let _ = reply.send(());
-            }
+            self.gathering.finish();
         }
         Some(wake)
     }

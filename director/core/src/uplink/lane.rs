@@ -117,6 +117,12 @@ impl Lane {
         datagram.strip_prefix(&[DOWN])
     }
 
+    /// Sets the maximum size of datagrams, in bytes, for messages from now on: the path may carry no longer
+    /// ones.
+    pub fn set_datagram(&mut self, datagram: usize) {
+        self.arq.set_datagram(datagram.saturating_sub(self.head.len()));
+    }
+
     /// Maximum size of a message, in bytes.
     pub fn longest(&self) -> usize {
         self.arq.longest_message().saturating_sub(NUMBER + self.seal)

@@ -110,6 +110,11 @@ impl Uplink {
         }
     }
 
+    /// Sets the maximum size of datagrams, in bytes, for messages that the lane does not have yet.
+    pub fn set_datagram(&mut self, datagram: usize) {
+        self.lane.iter_mut().for_each(|lane| lane.set_datagram(datagram));
+    }
+
     /// Handles a datagram of the hub, or of someone else; returns whether it is the hub's.
     pub fn receive(&mut self, frame: &[u8], now: Instant) -> bool {
         let Some(lane) = &mut self.lane else { return false };

@@ -4,7 +4,7 @@ use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, Instant, ModelId, Pattern, PerformanceMap, Seed, Span};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 const KEY: &[u8] = b"a key that both ends have";
@@ -42,6 +42,8 @@ pub struct Bed {
     loss: f64,
     /// Number of members that multicast does not reach: the first ones.
     pub unreachable: u32,
+    /// Members that are off.
+    pub off: BTreeSet<u32>,
     /// Whether external stacks work.
     stacks: bool,
     /// Number of receivers per message: the first members.
@@ -111,6 +113,7 @@ impl Bed {
             state: seed | 1,
             loss,
             unreachable: 0,
+            off: BTreeSet::new(),
             stacks: true,
             rate_bit_s: match config.assumed.rate_bit_s {
                 0.0 => 100e6,
@@ -189,6 +192,9 @@ impl Bed {
                         continue;
                     }
                     self.wakes.remove(&who);
+                    if who.is_some_and(|member| self.off.contains(&member)) {
+                        continue;
+                    }
                     who
                 }
                 What::Arrive(None, from, datagram) => {
@@ -197,6 +203,7 @@ impl Bed {
                     self.hub.receive(&datagram, from.filter(|_| !outside), Instant::from_ns(now));
                     None
                 }
+                What::Arrive(Some(member), ..) if self.off.contains(&member) => continue,
                 What::Arrive(Some(member), _, datagram) => {
                     self.members[member as usize].receive(&datagram, Instant::from_ns(now));
                     Some(member)

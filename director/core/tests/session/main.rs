@@ -10,6 +10,7 @@ mod handshakes;
 mod hub_stored;
 mod joining;
 mod keep_alive;
+mod off;
 mod overtaken;
 mod pair;
 mod proofs;

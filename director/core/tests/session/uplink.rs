@@ -39,6 +39,8 @@ struct World {
     member: Member,
     application: Application,
     loss: f64,
+    /// Longest datagram that the path carries, in bytes.
+    longest: usize,
     state: u64,
     now: u64,
     way: BinaryHeap<Reverse<InFlight>>,
@@ -61,6 +63,7 @@ fn world(loss: f64, application: Application, seed: u64) -> World {
         member: member(&config, seed + 1),
         application,
         loss,
+        longest: usize::MAX,
         state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         now: 0,
         way: BinaryHeap::new(),
@@ -84,7 +87,7 @@ impl World {
     fn carry(&mut self, up: bool, datagram: Vec<u8>) {
         let copies = if self.draw() < 0.05 { 2 } else { 1 };
         for _ in 0..copies {
-            if self.draw() >= self.loss {
+            if self.draw() >= self.loss && datagram.len() <= self.longest {
                 let delay = 15 * MS + (self.draw() * 10e6) as u64;
                 self.carried += 1;
                 let (at, count) = (self.now + delay, self.carried);
@@ -317,6 +320,67 @@ fn members_leave_and_come_back() {
     world.hub.send_within(b"hello", &[0], lifetime, Instant::from_ns(world.now)).unwrap();
     world.run(40 * SECOND);
     assert_eq!((world.messages.len(), world.answers), (1, 1));
+}
+
+/// What failed before: long messages of members, and long answers to them, were lost for ever after the path
+/// had begun to carry shorter packets.
+#[test]
+fn messages_of_members_follow_the_size_of_packets() {
+    let mut world = world(0.0, Application::Takes, 11);
+    world.run(5 * SECOND);
+    world.hub.packets(Some(600), Instant::from_ns(world.now));
+    world.run(8 * SECOND);
+    world.longest = 572;
+    let now = Instant::from_ns(world.now);
+    let number = world.member.request(&[7; 3_000], MessageProperties::default(), now).unwrap();
+    world.run(20 * SECOND);
+    let answer = [&b"to "[..], &[7; 3_000]].concat();
+    assert_eq!(world.outcomes.get(&number), Some(&Outcome::Acknowledged(Some(answer))));
+}
+
+/// What failed before: an answer to a revoked member went to the next one with its number, as the
+/// answer to another request.
+#[test]
+fn an_answer_to_a_revoked_member_is_not_one_to_its_successor() {
+    let mut world = world(0.0, Application::Sleeps, 11);
+    world.run(5 * SECOND);
+    world.publish(1, true, MessageProperties::default());
+    world.run(6 * SECOND);
+    let (former, ..) = world.waiting.pop().unwrap();
+    let now = Instant::from_ns(world.now);
+    world.hub.revoke(0, now);
+    world.hub.admit(0, b"a key that both ends have", now).unwrap();
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(40), ..Conditions::default() };
+    world.member = member(&config(Pattern::RequestResponse, here, &[ModelId::UdpArq]), 77);
+    let number = world.publish(2, true, MessageProperties::default());
+    world.run(12 * SECOND);
+    let (successor, ..) = world.waiting.pop().unwrap();
+    world.hub.answer(former, b"to the former one");
+    world.run(13 * SECOND);
+    assert_eq!(world.outcomes.get(&number), None);
+    world.hub.answer(successor, b"to this one");
+    world.run(14 * SECOND);
+    let answer = Outcome::Acknowledged(Some(b"to this one".to_vec()));
+    assert_eq!(world.outcomes.get(&number), Some(&answer));
+}
+
+/// What failed before: the hub had removed a member that came back too early, and the member did not
+/// notice that.
+#[test]
+fn a_member_that_comes_back_while_it_leaves_is_in_the_session() {
+    for wait in [0, 5 * MS, 25 * MS, 50 * MS] {
+        let mut world = world(0.0, Application::Takes, 11);
+        world.run(5 * SECOND);
+        world.member.leave(Instant::from_ns(world.now)).unwrap();
+        world.run(5 * SECOND + wait);
+        world.member.come_back();
+        world.run(20 * SECOND);
+        let lifetime = Some(Span::from_s(600));
+        world.hub.send_within(b"hello", &[0], lifetime, Instant::from_ns(world.now)).unwrap();
+        world.run(30 * SECOND);
+        assert_eq!((world.messages.len(), world.answers), (1, 1), "{wait}");
+        assert!(world.outcomes.is_empty(), "{wait}: {:?}", world.outcomes);
+    }
 }
 
 /// What failed before: messages of a member that had left had no outcome until it came back.

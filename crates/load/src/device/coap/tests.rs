@@ -35,7 +35,7 @@ impl Bed {
             seed: 1,
         };
         let observer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        observer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        observer.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         Self {
             resource_server: ResourceServer::new(&settings),
             settings,

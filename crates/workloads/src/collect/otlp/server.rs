@@ -13,13 +13,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use record::spec::OtlpSpec;
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Most connections at once: programs may open any number.
 const CONNECTIONS: usize = 32;
@@ -27,7 +28,9 @@ const CONNECTIONS: usize = 32;
 const CALLS: u32 = 4;
 /// Longest wait for the head of a request, or for a sign of life of a connection of HTTP/2.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause after a failed accept, and while the begin of a connection is incomplete.
+/// Longest wait for a port in use.
+const PORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed accept, before a port in use is tried again, and while the begin of a connection is incomplete.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How a connection of HTTP/2 begins (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -42,13 +45,26 @@ pub(in super::super) async fn serve(spec: &OtlpSpec, sender: Sender<Batch>) -> R
         operation: format!("receive OpenTelemetry metrics on {address}"),
         source,
     };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = listen(address).await.map_err(failed)?;
     let series = spec.series.iter().filter_map(|text| Selection::parse(text)).collect();
     tokio::spawn(accept(
         listener,
         Arc::new(Exports { series, sender, wrong: AtomicUsize::new(0) }),
     ));
     Ok(())
+}
+
+/// Listens at an address. The collector before, which a fault killed, may not have ended yet.
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let until = Instant::now() + PORT_TIMEOUT;
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                sleep(PAUSE).await;
+            }
+            listener => return listener,
+        }
+    }
 }
 
 async fn accept(listener: TcpListener, exports: Arc<Exports>) {

@@ -75,6 +75,11 @@ impl ArqSender {
         }
     }
 
+    /// Sets the maximum size of datagrams, in bytes, for messages from now on.
+    pub fn set_datagram(&mut self, datagram: usize) {
+        self.settings.datagram = datagram;
+    }
+
     /// Sets the sending rate, in bit/s.
     pub fn pace(&mut self, rate_bit_s: f64) {
         self.pace.set_rate(rate_bit_s);
@@ -266,14 +271,12 @@ impl ArqSender {
     /// Length of the next chunk of a message, in bytes.
     fn next_length(&self, message: u64) -> Option<usize> {
         let sending = self.sending.get(&message)?;
-        let data = sending.data(*sending.train.front()?, self.settings.datagram - HEADER);
+        let data = sending.data(*sending.train.front()?);
         Some(HEADER + data.len())
     }
 
     /// The next chunk of a message, which is sent now, and its data.
     fn next_chunk(&mut self, message: u64, now: Instant) -> Option<(ChunkHead, &[u8])> {
-        // Does not underflow: without room, `send` refuses all messages, so none is ready.
-        let room = self.settings.datagram - HEADER;
         let alone = self.sending.values().all(|sending| sending.sent == sending.known);
         let before = match alone {
             true => Delivered { at: now, sent_at: now, alone, ..self.delivered },
@@ -304,7 +307,7 @@ impl ArqSender {
         }
         let (last, echo) = (sending.last, sending.echo);
         let chunk = ChunkHead { message, index, last, asks, attempt, echo };
-        Some((chunk, sending.data(index, room)))
+        Some((chunk, sending.data(index)))
     }
 
     /// On a timeout, sends the last missing chunk, then more with each further timeout: loss bursts

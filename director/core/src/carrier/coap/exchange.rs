@@ -75,6 +75,10 @@ impl Exchange for Coap {
         }
     }
 
+    fn withdraw(&mut self, number: MessageId) {
+        self.sender.withdraw(number);
+    }
+
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(message) = self.checked(datagram) else { return Incoming::default() };
         let report = self.sender.handle_ack(&message, now);

@@ -160,6 +160,11 @@ impl Exchange for Quic {
         Ok(())
     }
 
+    fn withdraw(&mut self, number: MessageId) {
+        self.waiting.retain(|message| message.number != number);
+        self.links.iter_mut().for_each(|link| link.end_if(|message| message.number == number));
+    }
+
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(packet) = datagram.strip_prefix(&self.mark) else { return Incoming::default() };
         let (at, mut reply) = (self.at(now), Vec::new());

@@ -146,8 +146,12 @@ impl Link {
 
     /// Resets streams of expired messages.
     pub fn expire(&mut self, now: Instant) {
-        let late = |flight: &Flight| flight.message.until.is_some_and(|until| until <= now);
-        for (id, _) in self.in_flight.extract_if(.., |_, flight| late(flight)) {
+        self.end_if(|message| message.until.is_some_and(|until| until <= now));
+    }
+
+    /// Resets the streams of these messages.
+    pub fn end_if(&mut self, is_over: impl Fn(&Message) -> bool) {
+        for (id, _) in self.in_flight.extract_if(.., |_, flight| is_over(&flight.message)) {
             let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
         }
     }

@@ -217,6 +217,14 @@ impl FecHub {
         Ok(())
     }
 
+    /// Waits no longer for what these members lack of a message.
+    pub fn withdraw(&mut self, message: MessageId, members: &[MemberId]) {
+        if let Some(sending) = self.sending.get_mut(&message) {
+            let lacks = |member: &u16| !members.contains(&MemberId::from(*member));
+            sending.awaited.retain(|member, _| lacks(member));
+        }
+    }
+
     /// How `awaited` members respond: the length of their slots, and the symbols beyond the
     /// message's own that they may need.
     fn schedule_for(&self, response: ResponseKind, awaited: usize, code: usize) -> Schedule {

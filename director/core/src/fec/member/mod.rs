@@ -147,6 +147,11 @@ impl FecMember {
         }
     }
 
+    /// Sets the number of the hub's next message, from which those of its frames are restored.
+    pub fn set_next(&mut self, next: MessageId) {
+        self.newest = self.newest.max(next);
+    }
+
     /// Interval of the hub's frames, by the rate that it has told, or as those of bursts arrive: the path
     /// may have become far slower since.
     fn interval(&self) -> Span {

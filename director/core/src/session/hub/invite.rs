@@ -67,6 +67,15 @@ impl Hub {
         Some(match pairing.classify(hello) {
             Hello::Old => Begun::Old,
             Hello::Repeated(until) => Begun::Waits(until),
+            // Before an operation on curves, which takes a hundred times as long: anyone can repeat a
+            // recorded hello.
+            Hello::New
+                if psk.is_some()
+                    && pairing.must_name()
+                    && handshake::named(psk, hello)? != Some(self.session) =>
+            {
+                Begun::Unnamed
+            }
             Hello::New => {
                 let welcome = Welcome {
                     session: self.session,
@@ -207,6 +216,9 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::Initiator;
+    use crate::keys::Psk;
+    use crate::rng::Rng;
     use crate::session::{Config, Hub, Security};
     use crate::{ModelId, Pattern, PerformanceMap, Seed};
     use std::sync::Arc;
@@ -222,5 +234,30 @@ mod tests {
         assert!(!hub.policy.has(ModelId::MulticastFec) && hub.policy.has(ModelId::UdpArq));
         hub.drop_member(1, Instant::from_ns(1));
         assert!(hub.policy.has(ModelId::MulticastFec));
+    }
+
+    /// What failed before: each copy of a recorded hello that was refused cost a whole handshake.
+    #[test]
+    fn a_hello_that_must_name_the_session_costs_no_key() {
+        let config = Config::new(Pattern::PublishCollect, Security::Key(vec![7; 32]));
+        let map = Arc::new(PerformanceMap::new());
+        let mut hub = Hub::new(config, map, 1, &Seed::reproducible(1)).unwrap();
+        let psk = Psk::new(&[7; 32]).unwrap();
+        let hello = |number: u8, session| {
+            Initiator::new(Some(&psk), [number; 32], session).hello().to_vec()
+        };
+        for number in [1, 2] {
+            assert!(matches!(hub.begin_handshake(0, &hello(number, None)), Some(Begun::Waits(_))));
+        }
+        let session = hub.session;
+        hub.rng = Rng::new(&Seed::reproducible(2));
+        for session in [None, Some(&[9; 16])] {
+            let begun = hub.begin_handshake(0, &hello(3, session));
+            assert!(matches!(begun, Some(Begun::Unnamed)));
+        }
+        let undrawn = Rng::new(&Seed::reproducible(2)).bits();
+        assert_eq!(hub.rng.bits(), undrawn, "it has drawn a key");
+        let named = hub.begin_handshake(0, &hello(3, Some(&session)));
+        assert!(matches!(named, Some(Begun::Waits(None))));
     }
 }

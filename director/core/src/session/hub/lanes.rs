@@ -21,6 +21,8 @@ pub(super) struct MemberLane {
 pub(super) struct Unanswered {
     /// The end of its lifetime.
     pub until: Instant,
+    /// Its length, in bytes.
+    pub length: usize,
     /// What goes on to other members when the application has taken it.
     pub publication: Option<Publication>,
 }

@@ -60,6 +60,8 @@ struct Stage {
     secret: [u8; 32],
     root: Root,
     carrier: Box<dyn HubCarrier>,
+    /// Number of its first message.
+    first: MessageId,
     /// Assumed round-trip time when the stage was opened.
     rtt: Span,
     /// Maximum datagram size, in bytes.
@@ -248,8 +250,8 @@ impl Hub {
                 carrier.set_bundles(*member, models.reads_bundles());
             });
             let (rtt, datagram) = (params.round_trip, params.datagram);
-            let until = None;
-            let stage = Stage { model, secret, root, carrier, rtt, datagram, until };
+            let (first, until) = (self.next, None);
+            let stage = Stage { model, secret, root, carrier, first, rtt, datagram, until };
             self.stages.insert(epoch, stage);
         }
     }

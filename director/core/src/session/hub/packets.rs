@@ -71,13 +71,20 @@ impl Hub {
     }
 
     fn update_packets(&mut self, now: Instant) {
+        self.set_packets();
+        self.renew(now);
+    }
+
+    /// Takes the packet size that is known now for what follows; the next decision informs members of it.
+    pub(super) fn set_packets(&mut self) {
         let mtu = f64::from(self.path_mtu.size());
         if mtu != self.config.assumed.mtu {
             self.config.assumed.mtu = mtu;
+            let datagram = self.config.datagram();
+            self.uplinks.lanes.values_mut().for_each(|own| own.lane.set_datagram(datagram));
             // The system fragments longer datagrams into packets of the size that it knows.
             self.policy.fragments_vanish(self.path_mtu.is_reduced());
             self.urgent = true;
         }
-        self.renew(now);
     }
 }

@@ -74,6 +74,13 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
+    /// The member is revoked: its keys are of no use any more. Its next start is not one that it had
+    /// before: replies to that are under way.
+    pub fn revoke(&mut self) {
+        let Self { known, starts, .. } = core::mem::take(self);
+        *self = Self { known, starts, ..Self::default() };
+    }
+
     /// Whether a hello is known.
     pub fn classify(&mut self, hello: &[u8]) -> Hello {
         let hello = fingerprint(hello);
@@ -92,9 +99,8 @@ impl Pairing {
     pub fn begin(&mut self, hello: &[u8], accepted: Accepted) -> bool {
         let Accepted { root, message: welcome, named } = accepted;
         let named = named == Some(root.session());
-        let unnamed = self.pending.iter().filter(|pending| !pending.named).count();
         // Without security no hello names a session, so the limit would lock members out.
-        if !named && root.seal_len() > 0 && unnamed >= MAX_UNNAMED {
+        if !named && root.seal_len() > 0 && self.must_name() {
             return false;
         }
         let link = Link { counts: Counts::new(&root), root };
@@ -107,6 +113,11 @@ impl Pairing {
             dropped.into_iter().for_each(|dropped| self.forget(dropped.hello));
         }
         true
+    }
+
+    /// Whether further hellos must name the session.
+    pub fn must_name(&self) -> bool {
+        self.pending.iter().filter(|pending| !pending.named).count() >= MAX_UNNAMED
     }
 
     fn forget(&mut self, hello: [u8; 16]) {

@@ -16,7 +16,7 @@ impl Hub {
         }
         self.settled = None;
         self.psks.revoke(member);
-        self.pairings.remove(&member);
+        self.pairings.entry(member).or_default().revoke();
         self.close_uplink(member);
         self.strangers.forget(member);
         self.drop_member(member, now);

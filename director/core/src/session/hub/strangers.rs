@@ -65,8 +65,6 @@ impl Hub {
     /// A member has left; its place is vacant.
     pub(super) fn leave_place(&mut self, member: MemberId, now: Instant) {
         self.strangers.forget(member);
-        self.distances.remove(member);
-        self.apart.remove(member);
         self.drop_member(member, now);
         self.uplinks.left.insert(member);
         self.events.push_back(Event::Left(member));

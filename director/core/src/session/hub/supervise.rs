@@ -1,7 +1,7 @@
 //! Supervision of the model in use, and model selection.
 
-use super::Hub;
 use super::outgoing::Outgoing;
+use super::{Hub, Stage};
 use crate::conditions::Conditions;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
@@ -145,10 +145,18 @@ impl Hub {
         let packets = stage.datagram != self.config.datagram();
         // Outstanding messages would go again to the whole group: too costly for a longer RTT.
         let trips = known && self.messages.is_empty() && !(0.5..2.0).contains(&trip);
-        if (packets || trips) && self.switch.phase() == Phase::Stable {
+        if (packets || trips || self.has_used_numbers(stage))
+            && self.switch.phase() == Phase::Stable
+        {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
         }
+    }
+
+    /// Whether a model needs new keys for further messages: in a pause, if there is one in time.
+    fn has_used_numbers(&self, stage: &Stage) -> bool {
+        let (used, most) = (self.next - stage.first, stage.carrier.max_messages());
+        used >= if self.messages.is_empty() { most / 2 } else { most }
     }
 
     /// Checks whether another model is better.
@@ -245,10 +253,20 @@ impl Hub {
     /// Ends messages that some members lack.
     pub(super) fn end(&mut self, numbers: impl Iterator<Item = MessageId>) {
         for number in numbers {
-            self.messages.remove(&number);
+            let ended = self.messages.remove(&number);
             let lacking = self.switch.forget(number);
+            // The models end what has a lifetime themselves.
+            if ended.is_some_and(|message| message.until.is_none()) {
+                self.withdraw(number, &lacking);
+            }
             self.events.push_back(Event::Over { message: number, lacking });
         }
+    }
+
+    /// These members get no more of a message.
+    pub(super) fn withdraw(&mut self, number: MessageId, members: &[MemberId]) {
+        let stages = self.stages.values_mut();
+        stages.for_each(|stage| stage.carrier.withdraw(number, members));
     }
 
     pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Instant) {
@@ -259,3 +277,7 @@ impl Hub {
         let _ = self.perform(actions, now);
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+#[path = "carrier_tests.rs"]
+mod tests;

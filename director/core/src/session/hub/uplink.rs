@@ -10,14 +10,16 @@ use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink::{
-    INTRODUCE, LEAVE, Lane, MEMORY, MESSAGE, MessageFrom, PUBLISH, Path, Publication, RECEIPT,
-    REQUEST, STORED, SUBSCRIBE, SenderId, Subscriptions, reply,
+    INTRODUCE, LEAVE, Lane, MAX_BYTES, MEMORY, MESSAGE, MessageFrom, PUBLISH, Path, Publication,
+    RECEIPT, REQUEST, STORED, SUBSCRIBE, SenderId, Subscriptions, reply,
 };
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 /// Maximum number of messages of a member that the application has not taken or answered.
 const MAX_UNANSWERED: usize = 1_024;
+/// Maximum number of their bytes. A member has no more than half of it open; some may have ended there.
+const MAX_UNANSWERED_BYTES: usize = 2 * MAX_BYTES;
 
 impl Hub {
     /// Handles a datagram of a lane; `frame` claims to be from `member`, whatever its address.
@@ -62,7 +64,9 @@ impl Hub {
         if own.open.len() >= 2 * MAX_UNANSWERED {
             return;
         }
-        let is_full = own.open.len() >= MAX_UNANSWERED;
+        let length = body.len();
+        let bytes = own.open.values().map(|open| open.length).sum::<usize>() + length;
+        let is_full = own.open.len() >= MAX_UNANSWERED || bytes > MAX_UNANSWERED_BYTES;
         let (plain_kind, body, header) = match kind & STORED {
             0 => (kind, body, None),
             _ => match body.split_first_chunk::<10>() {
@@ -72,7 +76,7 @@ impl Hub {
         };
         let publication = if plain_kind == PUBLISH { Publication::decode(body) } else { None };
         // Also one that is refused: only open messages have a reply.
-        own.open.insert(from.number, Unanswered { until, publication });
+        own.open.insert(from.number, Unanswered { until, length, publication });
         if let Some(header) = header {
             // A refusal might not be true: an earlier sending may have been taken.
             let Some(sender) = own.sender else {
@@ -164,7 +168,9 @@ impl Hub {
         let to = self.memory.reply(to, kind, body);
         let own = self.uplinks.lanes.get_mut(&to.member).filter(|own| own.start == to.start);
         let Some(own) = own else { return };
-        let Some(Unanswered { until, publication }) = own.open.remove(&to.number) else { return };
+        let Some(Unanswered { until, publication, .. }) = own.open.remove(&to.number) else {
+            return;
+        };
         if let Some(publication) = publication.filter(|_| kind != reply::REFUSED) {
             self.topics.relay(to.member, publication, until);
         }
@@ -224,6 +230,10 @@ impl Hub {
     pub(super) fn drop_member(&mut self, member: MemberId, now: Instant) {
         self.topics.remove(member);
         self.stored_gone(member);
+        self.distances.remove(member);
+        self.apart.remove(member);
+        self.path_mtu.remove(member);
+        self.set_packets();
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
         // A model that only this member lacked can be chosen again.
@@ -237,6 +247,7 @@ impl Hub {
         let actions = self.switch.leave(member);
         let _ = self.perform(actions, now);
         for number in awaited {
+            self.withdraw(number, &[member]);
             if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {
                 self.events.push_back(Event::Over { message: number, lacking: vec![member] });
             }
@@ -254,10 +265,8 @@ mod tests {
     use crate::session::{Config, Security};
     use crate::targets::Pattern;
 
-    /// What failed before: a member that says that its messages are stored, with lifetimes of weeks, could
-    /// fill the hub's memory.
-    #[test]
-    fn messages_of_a_member_that_wait_for_a_reply_are_limited() {
+    /// A hub with a lane to member 0.
+    fn hub() -> Hub {
         let config = Config::new(Pattern::RequestResponse, Security::InsecureOnPurpose);
         let map = Arc::new(PerformanceMap::new());
         let mut hub = Hub::new(config, map, 1, &Seed::reproducible(1)).unwrap();
@@ -272,6 +281,14 @@ mod tests {
         // No introduction has this name.
         let own = MemberLane { start: 1, lane, sender: Some([7; 16]), open: BTreeMap::new() };
         hub.uplinks.lanes.insert(0, own);
+        hub
+    }
+
+    /// What failed before: a member that says that its messages are stored, with lifetimes of weeks, could
+    /// fill the hub's memory.
+    #[test]
+    fn messages_of_a_member_that_wait_for_a_reply_are_limited() {
+        let mut hub = hub();
         let plain = [&[MESSAGE | STORED][..], &u32::MAX.to_be_bytes(), &[0; 12]].concat();
         for number in 1..10_000 {
             let from = MessageFrom { member: 0, start: 1, number };
@@ -279,5 +296,25 @@ mod tests {
         }
         assert_eq!(hub.uplinks.lanes[&0].open.len(), 2 * MAX_UNANSWERED);
         assert!(hub.take_events().is_empty());
+    }
+
+    /// What failed before: a member with a key could fill the hub's memory with long messages that wait
+    /// for the application.
+    #[test]
+    fn bytes_of_a_member_that_wait_for_a_reply_are_limited() {
+        let (mut hub, plain) = (hub(), [&[MESSAGE][..], &[0, 1, 0, 0], &[7; 300_000]].concat());
+        for number in 1..=100 {
+            let from = MessageFrom { member: 0, start: 1, number };
+            hub.take_message(from, &plain, Instant::START);
+        }
+        let waiting = hub.take_events();
+        assert_eq!(waiting.len(), MAX_UNANSWERED_BYTES / 300_000);
+        // Those that have a reply make room.
+        for event in waiting {
+            let Event::Message { from, .. } = event else { panic!("{event:?}") };
+            hub.accept(from);
+        }
+        hub.take_message(MessageFrom { member: 0, start: 1, number: 101 }, &plain, Instant::START);
+        assert_eq!(hub.take_events().len(), 1);
     }
 }

@@ -83,6 +83,7 @@ impl Member {
             let stage = model.and_then(|model| {
                 let mut carrier = carrier::member(model, &params, link.welcome.member)?;
                 carrier.set_bundles(invitation.bundles);
+                carrier.set_next(invitation.next);
                 Some(Stage { model, root, received_at: now, carrier })
             });
             let Some(stage) = stage else {
@@ -92,6 +93,7 @@ impl Member {
                 return;
             };
             self.enter(invitation, stage, new);
+            self.uplink.set_datagram(invitation.datagram.into());
             if new {
                 let reports = self.joined.as_ref().is_some_and(|own| own.link.welcome.reports);
                 // Without keys, nothing else shows that the hub takes this start for a former one.

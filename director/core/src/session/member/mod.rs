@@ -6,6 +6,7 @@ mod event;
 mod filters;
 mod handshakes;
 mod joining;
+mod leaving;
 mod receipts;
 mod reports;
 mod stored;
@@ -15,6 +16,7 @@ mod uplink;
 pub use self::event::MemberEvent;
 use self::filters::Filters;
 use self::handshakes::{Handshakes, Link};
+use self::leaving::Leaving;
 use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
@@ -82,8 +84,7 @@ pub struct Member {
     stored: Option<Stored>,
     /// Stored messages of hubs.
     receipts: Receipts,
-    /// The number of the message that the member leaves; `Some(0)` after it has left.
-    leaving: Option<u32>,
+    leaving: Leaving,
     events: VecDeque<MemberEvent>,
 }
 
@@ -107,7 +108,7 @@ impl Member {
             filters: Filters::default(),
             stored: None,
             receipts: Receipts::default(),
-            leaving: None,
+            leaving: Leaving::default(),
             events: VecDeque::new(),
         })
     }

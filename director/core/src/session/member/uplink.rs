@@ -47,26 +47,33 @@ impl Member {
     /// # Errors
     /// [`UplinkError`] if too many messages are open, or this one is too long.
     pub fn leave(&mut self, now: Instant) -> Result<(), UplinkError> {
-        if self.leaving.is_none() {
-            self.leaving = Some(self.uplink.leave(LEAVE_WITHIN, now)?);
+        self.leaving.comes_back = false;
+        if self.leaving.message.is_none() {
+            self.leaving.message = Some(self.uplink.leave(LEAVE_WITHIN, now)?);
         }
         Ok(())
     }
 
     /// Whether the member has left. It may [`come_back`](Self::come_back).
     pub fn has_left(&self) -> bool {
-        self.leaving == Some(0)
+        self.leaving.message == Some(0)
     }
 
-    /// Joins again after it has left, or stays if it has not left yet.
+    /// Joins again after it has left. Before, it stays if the hub does not know yet, and otherwise joins
+    /// again at once.
     pub fn come_back(&mut self) {
-        if self.has_left() {
-            // The next hello goes at once, whenever the last one went.
-            self.handshakes = super::Handshakes::default();
-            // Under the former keys, messages would have an unknown outcome.
-            self.uplink.disconnect();
+        match self.leaving.message {
+            None => {}
+            Some(0) => {
+                // The next hello goes at once, whenever the last one went.
+                self.handshakes = super::Handshakes::default();
+                // Under the former keys, messages would have an unknown outcome.
+                self.uplink.disconnect();
+                self.leaving.message = None;
+            }
+            Some(number) if self.uplink.unqueue(number) => self.leaving.message = None,
+            Some(_) => self.leaving.comes_back = true,
         }
-        self.leaving = None;
     }
 
     /// Ends messages of a member that has left; returns the time of the next call.
@@ -102,13 +109,16 @@ impl Member {
             {
                 continue;
             }
-            if self.leaving != Some(number) {
+            if self.leaving.message != Some(number) {
                 self.events.push_back(MemberEvent::Outcome { number, outcome });
                 continue;
             }
             // Even if the hub has not confirmed it: it may have removed the member.
-            self.leaving = Some(0);
+            self.leaving.message = Some(0);
             self.joined = None;
+            if core::mem::take(&mut self.leaving.comes_back) {
+                self.come_back();
+            }
         }
     }
 }
