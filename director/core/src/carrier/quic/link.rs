@@ -1,8 +1,9 @@
 //! A QUIC connection and its outstanding messages.
 
 use super::settings::{Kind, MAX_MESSAGE};
-use crate::Instant;
 use crate::switch::MessageId;
+use crate::turn::first_in_time;
+use crate::{Instant, Span};
 use bytes::Bytes;
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Endpoint, EndpointEvent, Event, ReadError,
@@ -134,7 +135,10 @@ impl Link {
                 return;
             }
             let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
-            let Some(message) = waiting.pop_front() else { return };
+            let needed = now + 2 * Span::from(self.connection.rtt());
+            let ends = waiting.iter().map(|message| message.until);
+            let next = first_in_time(ends, needed).and_then(|next| waiting.remove(next));
+            let Some(message) = next else { return };
             if self.in_flight.is_empty() {
                 // A connection without outstanding messages may be silent: the wait for the other
                 // end begins here.
