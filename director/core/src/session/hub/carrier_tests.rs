@@ -220,7 +220,7 @@ fn no_model_sends_what_has_expired() {
                 world.hub.send_within(&bytes, &[0, 1], Some(lifetime), world.now).unwrap();
             }
             // The application was suspended.
-            world.now = world.now + Span::from_ms(200);
+            world.now += Span::from_ms(200);
             world.carried = 0;
             world.run(Span::from_s(1));
             assert_eq!(world.carried, 0, "{model}");

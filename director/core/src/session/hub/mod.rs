@@ -350,24 +350,6 @@ impl Hub {
         all.into_iter().flatten().min()
     }
 
-    /// Drops messages after their deadline.
-    fn expire(&mut self, now: Instant) {
-        let late = |(_, message): &(&MessageId, &Outgoing)| {
-            message.until.is_some_and(|until| until <= now)
-        };
-        let queue = self.queue();
-        let missed = |(number, message): (&MessageId, &Outgoing)| {
-            let lacking = self.switch.unacknowledged_count(*number) > 0;
-            // If more is sent than the path carries, any model would be as late (decision 156).
-            lacking && queue < now - message.sent_at
-        };
-        // After a missed deadline a change needs no lasting gain (decision 32).
-        self.urgent |= self.messages.iter().filter(late).any(missed);
-        let late: Vec<MessageId> =
-            self.messages.iter().filter(late).map(|(number, _)| *number).collect();
-        self.end(late.into_iter());
-    }
-
     /// Changes to a model regardless of the map. Returns `false` and does nothing during a
     /// change, or if a member lacks the model.
     pub fn force(&mut self, to: ModelId, now: Instant) -> bool {

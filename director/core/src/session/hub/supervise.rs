@@ -92,8 +92,26 @@ impl Hub {
         }
     }
 
+    /// Drops messages after their deadline.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let late = |(_, message): &(&MessageId, &Outgoing)| {
+            message.until.is_some_and(|until| until <= now)
+        };
+        let queue = self.queue();
+        let missed = |(number, message): (&MessageId, &Outgoing)| {
+            let lacking = self.switch.unacknowledged_count(*number) > 0;
+            // If more is sent than the path carries, any model would be as late (decision 156).
+            lacking && queue < now - message.sent_at
+        };
+        // After a missed deadline a change needs no lasting gain (decision 32).
+        self.urgent |= self.messages.iter().filter(late).any(missed);
+        let late: Vec<MessageId> =
+            self.messages.iter().filter(late).map(|(number, _)| *number).collect();
+        self.end(late.into_iter());
+    }
+
     /// Time that the path needs for all outstanding messages.
-    pub(super) fn queue(&self) -> Span {
+    fn queue(&self) -> Span {
         let copies = if self.policy.current().features().multicast { 1 } else { self.fan_out };
         let bytes = self.messages.len() * copies * (self.payload + self.config.below);
         Span::from_ns_f64(bytes as f64 * 8e9 / self.conditions().rate_bit_s.max(1.0))
