@@ -22,6 +22,22 @@ struct Program {
     folder: PathBuf,
 }
 
+/// Those that take longest, which begin first: at the end, one of them would run alone.
+const SLOW: [&str; 12] = [
+    "thingbed/virtual_time",
+    "thingbed/capsules",
+    "thingbed/ending",
+    "thingbed/radio",
+    "thingbed/collector",
+    "runner",
+    "thingbed/slurm",
+    "thingbed/topologies",
+    "measure",
+    "analyze",
+    "thingbed/director",
+    "thingbed/devices",
+];
+
 /// Builds and runs all tests, `jobs` programs at a time, and those in the documentation meanwhile.
 /// Returns the programs that failed.
 ///
@@ -29,7 +45,8 @@ struct Program {
 /// When they do not build or cargo does not run.
 pub fn test(root: &Path, jobs: usize) -> Result<Vec<String>, String> {
     let begun = Instant::now();
-    let programs = build(root)?;
+    let mut programs = build(root)?;
+    slow_first(&mut programs)?;
     println!("built {} test programs in {} s", programs.len(), begun.elapsed().as_secs());
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
@@ -66,6 +83,20 @@ pub fn test(root: &Path, jobs: usize) -> Result<Vec<String>, String> {
     }
     println!("all tests took {} s with their build", begun.elapsed().as_secs());
     Ok(failed)
+}
+
+/// Puts the programs of [`SLOW`] first.
+///
+/// # Errors
+/// When there is no program of such a name.
+fn slow_first(programs: &mut [Program]) -> Result<(), String> {
+    let lacking = |name: &&str| !programs.iter().any(|program| program.name == *name);
+    if let Some(name) = SLOW.iter().copied().find(lacking) {
+        return Err(format!("xtask/src/test.rs, SLOW: there is no test program {name}"));
+    }
+    let place = |name: &str| SLOW.iter().position(|slow| *slow == name).unwrap_or(SLOW.len());
+    programs.sort_by_key(|program| place(&program.name));
+    Ok(())
 }
 
 /// A panicked thread has printed its reason; the others go on.
@@ -193,6 +224,21 @@ mod tests {
         assert!(!output.status.success());
         assert_eq!(String::from_utf8_lossy(&output.stdout), "begun\n");
         assert!(ran("exit 0").status.success());
+    }
+
+    #[test]
+    fn the_slowest_programs_begin_first() {
+        let of = |name: &str| Program {
+            name: name.to_owned(),
+            executable: PathBuf::new(),
+            folder: PathBuf::new(),
+        };
+        let mut programs: Vec<Program> =
+            ["units", "link"].iter().chain(SLOW.iter().rev()).map(|name| of(name)).collect();
+        slow_first(&mut programs).unwrap();
+        let names: Vec<&str> = programs.iter().map(|program| &*program.name).collect();
+        assert_eq!(names, [&SLOW[..], &["units", "link"]].concat());
+        assert!(slow_first(&mut programs[1..]).unwrap_err().contains(SLOW[0]));
     }
 
     #[test]
