@@ -80,9 +80,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     pem = serialization.Encoding.PEM
     chain.write_bytes(signed.public_bytes(pem))
     private.write_bytes(
-        key.private_bytes(
-            pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return chain, private
 
