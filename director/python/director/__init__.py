@@ -493,7 +493,7 @@ class Sending:
         found = (ctypes.byref(member), ctypes.byref(data), ctypes.byref(length))
         while code := c.director_sending_outcome(self._sending, len(outcomes), *found):
             outcomes[member.value] = Outcome(code)
-            if length.value:
+            if data.value is not None and length.value:
                 self.answers[member.value] = ctypes.string_at(data.value, length.value)
         self._outcomes = outcomes
 
