@@ -207,9 +207,7 @@ impl Stage for Transmission {
         let mut text = match self.scheduler.as_ref()? {
             Scheduler::Rate { rate, burst: Bytes::ZERO } => rate.to_string(),
             Scheduler::Rate { rate, burst } => format!("{rate} (burst {} B)", burst.get()),
-            Scheduler::Trace(trace) => {
-                format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
-            }
+            Scheduler::Trace(trace) => format!("trace {}", trace.text()),
             Scheduler::Cellular(trace) => trace.text(),
             Scheduler::Grant(grant) => grant.text(),
             Scheduler::Lora(lora) => lora.text(),

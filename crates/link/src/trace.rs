@@ -135,6 +135,15 @@ impl Trace {
         Self { opportunity: bytes, ..self }
     }
 
+    /// Text for people. A live lab describes its links by the names of their files alone.
+    pub(crate) fn text(&self) -> String {
+        let file = self.file.display();
+        match self.at_ms.is_empty() {
+            true => file.to_string(),
+            false => format!("{file} ({:.0} kbit/s)", self.mean_bit_s() / 1e3),
+        }
+    }
+
     /// Mean rate in bit/s.
     pub fn mean_bit_s(&self) -> f64 {
         let length = f64::from(self.at_ms.last().copied().unwrap_or(0)) / 1e3;

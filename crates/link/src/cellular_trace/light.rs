@@ -112,12 +112,16 @@ impl LightTrace {
         opportunities_ms.get(begin..end(trains.get(recorded))).unwrap_or_default()
     }
 
-    /// The range of base delays, for people.
-    pub(super) fn delays_text(&self) -> String {
+    /// Text for people, as [`Trace::text`](crate::trace::Trace::text).
+    pub(super) fn text(&self) -> String {
         let delays = || self.recording.trains.iter().map(|train| train.base_delay_ms);
+        let file = self.file.display();
         match (delays().min(), delays().max()) {
-            (Some(least), Some(most)) if least < most => format!("{least} to {most} ms"),
-            (least, _) => format!("{} ms", least.unwrap_or_default()),
+            (Some(least), Some(most)) if least < most => {
+                format!("{file} (base delay {least} to {most} ms)")
+            }
+            (Some(least), _) => format!("{file} (base delay {least} ms)"),
+            (None, _) => file.to_string(),
         }
     }
 }

@@ -74,13 +74,8 @@ impl CellularTrace {
 
     /// Text for people.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "light trace {} (base delay {}), heavy trace {} ({:.0} kbit/s)",
-            self.light.file.display(),
-            self.light.delays_text(),
-            self.heavy.file.display(),
-            self.mean_bit_s() / 1e3
-        );
+        let mut text =
+            format!("light trace {}, heavy trace {}", self.light.text(), self.heavy.text());
         if let Some(delays) = &self.size_delays {
             text += &format!(", delays by size {}", delays.file.display());
         }

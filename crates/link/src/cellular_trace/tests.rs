@@ -257,3 +257,10 @@ fn what_is_no_trace_is_said_with_its_line() {
         assert!(sizes(text).contains("line 1"), "{text}");
     }
 }
+
+/// It showed a delay of 0 ms and a rate of 0 kbit/s.
+#[test]
+fn a_live_lab_shows_the_names_of_files_alone() {
+    let trace: CellularTrace = serde_json::from_str(r#"{"light": "a", "heavy": "b"}"#).unwrap();
+    assert_eq!(trace.text(), "light trace a, heavy trace b");
+}
