@@ -198,6 +198,11 @@ impl Sending {
             && self.awaited.values().all(|awaited| !awaited.responded || awaited.got_unicast)
     }
 
+    /// Whether its first burst has not begun.
+    pub fn is_unbegun(&self) -> bool {
+        self.next == 0 && (self.left > 0 || self.more > 0)
+    }
+
     /// Time from the first symbol until all responses.
     pub fn needs(&self, shape: &Shape) -> Span {
         let burst = shape.settings.airtime(shape.settings.datagram) * u64::from(self.left);

@@ -2,7 +2,7 @@
 
 use super::log::{self, Log};
 use super::record::{Wall, decode_outcome, encode_outcome, fresh, take};
-use super::writer::Store;
+use super::writer::{Store, check_room};
 use crate::Instant;
 use crate::downlink::{HubChange, HubMessage, HubState, Outcomes, Receiver};
 use crate::store::{StoreId, Token};
@@ -164,13 +164,7 @@ impl Store for HubStorage {
         let is_new = |change: &HubChange| matches!(change, HubChange::Added(_));
         let added = changes.iter().zip(&records).filter(|(change, _)| is_new(change));
         let added: u64 = added.map(|(_, record)| record.len() as u64).sum();
-        if added > 0 && self.size + added > self.limit {
-            let (size, limit) = (self.size, self.limit);
-            let why = format!(
-                "messages of {size} bytes are stored, and {added} more exceed the limit of {limit}: wait for outcomes, or raise the limit"
-            );
-            return Err(io::Error::other(why));
-        }
+        check_room(self.size, added, self.limit)?;
         self.log.append(&records)?;
         records.iter().for_each(|record| self.replay(record));
         if self.log.is_large() {

@@ -3,7 +3,7 @@
 use super::log::{self, Log};
 use super::receipt_log::{self, Receipts};
 use super::record::{Wall, decode_outcome, encode_outcome, fresh};
-use super::writer::Store;
+use super::writer::{Store, check_room};
 use crate::Instant;
 use crate::store::Token;
 use crate::uplink::{Outcome, SenderId, StoredChange, StoredMessage, StoredState};
@@ -179,13 +179,7 @@ impl Store for Storage {
             .filter(|(change, _)| matches!(change, StoredChange::Added(_)))
             .map(|(_, record)| record.len())
             .sum();
-        if added > 0 && self.size + added as u64 > self.limit {
-            let (size, limit) = (self.size, self.limit);
-            let why = format!(
-                "messages of {size} bytes are stored, and {added} more exceed the limit of {limit}: wait for outcomes, or raise the limit"
-            );
-            return Err(io::Error::other(why));
-        }
+        check_room(self.size, added as u64, self.limit)?;
         self.log.append(&records)?;
         records.iter().for_each(|record| self.replay(record));
         if self.log.is_large() {

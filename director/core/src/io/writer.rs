@@ -31,6 +31,19 @@ pub(super) trait Store: Send + 'static {
     fn report(&mut self, id: u64);
 }
 
+/// Checks that messages of `added` bytes fit in a folder that has `size` bytes of them.
+///
+/// # Errors
+/// They exceed the limit.
+pub(super) fn check_room(size: u64, added: u64, limit: u64) -> io::Result<()> {
+    if added == 0 || size + added <= limit {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "messages of {size} bytes are stored, and {added} more exceed the limit of {limit}: wait for outcomes, or raise the limit"
+    )))
+}
+
 /// An end whose changes are stored.
 pub(super) trait Changing<C> {
     /// What has changed since the last call.

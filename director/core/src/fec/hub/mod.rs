@@ -291,7 +291,7 @@ impl FecHub {
 
     /// The message to begin next.
     fn next_to_begin(&self, shape: &Shape, now: Instant) -> Option<MessageId> {
-        let waiting = || self.sending.iter().filter(|(_, sending)| sending.next == 0);
+        let waiting = || self.sending.iter().filter(|(_, sending)| sending.is_unbegun());
         let needed = now + waiting().next()?.1.needs(shape);
         let next = first_in_time(waiting().map(|(_, sending)| sending.until), needed)?;
         waiting().nth(next).map(|(message, _)| *message)

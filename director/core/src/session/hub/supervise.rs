@@ -94,20 +94,22 @@ impl Hub {
 
     /// Drops messages after their deadline.
     pub(super) fn expire(&mut self, now: Instant) {
-        let late = |(_, message): &(&MessageId, &Outgoing)| {
-            message.until.is_some_and(|until| until <= now)
+        let late = |(number, message): (&MessageId, &Outgoing)| {
+            let is_late = message.until.is_some_and(|until| until <= now);
+            is_late.then_some((*number, message.sent_at))
         };
+        let late: Vec<(MessageId, Instant)> = self.messages.iter().filter_map(late).collect();
+        if late.is_empty() {
+            return;
+        }
         let queue = self.queue();
-        let missed = |(number, message): (&MessageId, &Outgoing)| {
-            let lacking = self.switch.unacknowledged_count(*number) > 0;
-            // If more is sent than the path carries, any model would be as late (decision 156).
-            lacking && queue < now - message.sent_at
+        // If more is sent than the path carries, any model would be as late (decision 156).
+        let missed = |(number, sent_at): &(MessageId, Instant)| {
+            self.switch.unacknowledged_count(*number) > 0 && queue < now - *sent_at
         };
         // After a missed deadline a change needs no lasting gain (decision 32).
-        self.urgent |= self.messages.iter().filter(late).any(missed);
-        let late: Vec<MessageId> =
-            self.messages.iter().filter(late).map(|(number, _)| *number).collect();
-        self.end(late.into_iter());
+        self.urgent |= late.iter().any(missed);
+        self.end(late.into_iter().map(|(number, _)| number));
     }
 
     /// Time that the path needs for all outstanding messages.
