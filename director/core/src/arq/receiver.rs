@@ -1,10 +1,12 @@
 //! The receiver of `udp-arq`, from one sender.
 
 use super::frame::{Complete, Datagram, Echo};
+use super::settings::SHORT;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::window::{self, Window};
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 
 /// The result of a received datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,9 +39,9 @@ impl Receipt {
     }
 }
 
-/// Maximum number of incomplete messages; the oldest is dropped. Twice as many as a sender has in
-/// flight (`ArqSettings::most`).
-pub(super) const MAX_OPEN: usize = 64;
+/// Maximum number of incomplete messages, if they are long and if they are short: the oldest is dropped.
+/// Twice as many as a sender has in flight (`ArqSettings::most`).
+pub(super) const MAX_OPEN: [usize; 2] = [64, 256];
 
 #[derive(Debug)]
 struct Receiving {
@@ -47,10 +49,18 @@ struct Receiving {
     chunks: BTreeMap<u8, Vec<u8>>,
 }
 
+impl Receiving {
+    fn bytes(&self) -> usize {
+        self.chunks.values().map(Vec::len).sum()
+    }
+}
+
 /// The receiver, from one sender.
 #[derive(Debug)]
 pub struct ArqReceiver {
     open: BTreeMap<u64, Receiving>,
+    /// Bytes of their chunks.
+    held: usize,
     window: Window,
 }
 
@@ -63,13 +73,19 @@ impl Default for ArqReceiver {
 impl ArqReceiver {
     /// A receiver without state.
     pub fn new() -> Self {
-        Self { open: BTreeMap::new(), window: Window::new(window::MESSAGES) }
+        Self { open: BTreeMap::new(), held: 0, window: Window::new(window::MESSAGES) }
     }
 
     /// Number of incomplete messages.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.open.len()
+    }
+
+    /// Bytes of their chunks, as counted and as they are.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> [usize; 2] {
+        [self.held, self.open.values().map(Receiving::bytes).sum()]
     }
 
     /// Handles a datagram; returns the completed message and the acknowledgement to send.
@@ -90,16 +106,17 @@ impl ArqReceiver {
             let reply = Some(Receipt { message, echo, received_chunks: None });
             return Received { message: Some((message, data)), reply };
         }
-        if !self.open.contains_key(&message) && self.open.len() >= MAX_OPEN {
-            self.open.pop_first();
-        }
+        self.make_room(message, data.len());
         let fresh = || Receiving { last, chunks: BTreeMap::new() };
         let receiving = self.open.entry(message).or_insert_with(fresh);
         // An inconsistent length: one of the chunks is forged.
         if receiving.last != last {
             return Received::default();
         }
-        receiving.chunks.entry(index).or_insert(data);
+        if let Entry::Vacant(place) = receiving.chunks.entry(index) {
+            self.held += data.len();
+            place.insert(data);
+        }
         let whole = receiving.chunks.len() > usize::from(last);
         if !whole {
             let received_chunks = Some(bitmap(receiving.chunks.keys().copied()));
@@ -108,9 +125,24 @@ impl ArqReceiver {
         }
         let reply = Some(Receipt { message, echo, received_chunks: None });
         let chunks = self.open.remove(&message).map(|receiving| receiving.chunks);
+        let chunks = chunks.unwrap_or_default();
+        self.held -= chunks.values().map(Vec::len).sum::<usize>();
         self.window.insert(message);
-        let chunks: Vec<Vec<u8>> = chunks.unwrap_or_default().into_values().collect();
+        let chunks: Vec<Vec<u8>> = chunks.into_values().collect();
         Received { message: Some((message, chunks.concat())), reply }
+    }
+
+    /// Drops the oldest incomplete messages but this one, to which these bytes are added.
+    fn make_room(&mut self, message: u64, bytes: usize) {
+        let [long, short] = MAX_OPEN;
+        loop {
+            let most = if self.held + bytes > 2 * SHORT { long } else { short };
+            let count = self.open.len() + usize::from(!self.open.contains_key(&message));
+            let oldest = self.open.keys().find(|own| **own != message).copied();
+            let Some(oldest) = oldest.filter(|_| count > most) else { return };
+            let dropped = self.open.remove(&oldest);
+            self.held -= dropped.map_or(0, |receiving| receiving.bytes());
+        }
     }
 }
 

@@ -153,10 +153,12 @@ impl Delivered {
         let train = Train {
             bytes: self.bytes - before.bytes,
             received: self.received - before.received,
+            fresh: report.known.received,
             sent: attempt.asked_at - before.sent_at,
             acknowledged: now - before.at,
             alone: before.alone,
             repaired: false,
+            held: false,
         };
         // A repeated acknowledgement delivers nothing, and would look like a rate of 0.
         (known > 0).then_some(train)

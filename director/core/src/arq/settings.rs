@@ -3,6 +3,10 @@
 use crate::capacity::{Known, Train};
 use crate::{Instant, Span};
 
+/// Bytes in flight up to which [`ArqSettings::most`] counts four times: else short messages could not fill a
+/// long path.
+pub const SHORT: usize = 256 * 1024;
+
 /// Pacing and timeout of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArqSettings {
@@ -15,7 +19,8 @@ pub struct ArqSettings {
     /// Initial acknowledgement timeout; replaced by an estimate after the first round-trip
     /// sample.
     pub timeout: Span,
-    /// Maximum number of messages in flight; others are queued.
+    /// Maximum number of messages in flight, or four times as many short ones ([`SHORT`]); others are
+    /// queued.
     pub most: usize,
     /// Bytes that may go at once after a pause.
     pub burst: usize,
@@ -105,6 +110,7 @@ impl AckReport {
         fn least<T: Ord>(own: Option<T>, other: Option<T>) -> Option<T> {
             own.into_iter().chain(other).min()
         }
+        let fresh = self.known.received + other.known.received;
         Self {
             received: self.received + other.received,
             lost: self.lost + other.lost,
@@ -114,7 +120,7 @@ impl AckReport {
             },
             round_trip: least(self.round_trip, other.round_trip),
             response: least(self.response, other.response),
-            train: other.train.or(self.train),
+            train: other.train.or(self.train).map(|train| Train { fresh, ..train }),
         }
     }
 }

@@ -9,6 +9,9 @@ use crate::{Instant, Span};
 /// congested network; here sending is paced, and a timeout first sends one chunk. A test holds the
 /// number of frames to 1.25 times the bound at 30 % loss.
 const SPREAD: f64 = 3.0;
+/// Least variation of response times, as a share of them: on a path whose round trips are all alike, a
+/// queue that begins to grow would have everything sent twice.
+const LEAST_SPREAD: f64 = 1.0 / 8.0;
 /// Maximum number of times that a timeout is doubled: random losses in a row are no reason for more.
 pub(super) const MAX_DOUBLED: u32 = 5;
 /// The times until responses.
@@ -53,13 +56,23 @@ impl Responses {
     pub fn timeout(&self, tries: u32) -> Span {
         let first = match self.mean {
             // Each end can be late by a tick.
-            Some((mean, variation)) => Span::from_ns_f64(mean + SPREAD * variation).max(2 * TICK),
+            Some((mean, variation)) => {
+                let spread = (SPREAD * variation).max(LEAST_SPREAD * mean);
+                Span::from_ns_f64(mean + spread).max(2 * TICK)
+            }
             None => self.initial,
         };
         // The first timeouts may be random losses: double only from the second on.
         let tries = self.silence.unexplained(tries);
         let doubled = first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED));
         doubled.max(self.silence.least_timeout())
+    }
+
+    /// What was sent this time before something that has arrived is lost: a quarter of the response time
+    /// (RFC 8985, 6.2), with what acknowledgements can be held for and a timer's tick at both ends.
+    pub fn reordering(&self) -> Span {
+        let (mean, variation) = self.mean.unwrap_or_default();
+        Span::from_ns_f64((mean / 4.0).max(2.0 * variation)).max(2 * TICK)
     }
 
     /// Their smoothed time; `None` before the first.

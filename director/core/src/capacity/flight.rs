@@ -20,6 +20,8 @@ pub struct Train {
     /// Bytes on the wire, and those among them that have arrived.
     pub bytes: usize,
     pub received: usize,
+    /// Those whose arrival was not known before: trains overlap.
+    pub fresh: usize,
     /// Time in which they were sent.
     pub sent: Span,
     /// Time in which they were acknowledged.
@@ -29,6 +31,9 @@ pub struct Train {
     /// Whether that time includes rounds of repairs, which make the path look slower than it is: it
     /// counts only if a queue explains it.
     pub repaired: bool,
+    /// Whether that time may include the application's: then a slow path counts only if a queue explains
+    /// it too.
+    pub held: bool,
 }
 
 /// Bytes on the wire whose fate has become known, and those among them that have arrived.

@@ -8,17 +8,17 @@
 mod flight;
 mod rate;
 mod trips;
+mod window;
 
 pub use flight::{Known, Train};
 
 use self::flight::{Flight, MIN_FLIGHT, MIN_SPAN};
 use self::trips::Trips;
+use self::window::Window;
 use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
-/// Datagrams that may be sent in a round trip without knowledge of the path (RFC 6928).
-const INITIAL_WINDOW: f64 = 10.0;
-/// Maximum size of these datagrams together, in bytes (RFC 6928).
+/// Maximum size of the initial window, in bytes (RFC 6928).
 const MAX_INITIAL: f64 = 14_600.0;
 /// Round-trip time before the first sample.
 pub const UNKNOWN_TRIP: Span = Span::from_ms(100);
@@ -38,8 +38,11 @@ const EARLY: usize = 6;
 const EARLY_DROP: f64 = 3.0;
 /// Decrease of the rate after a loss in a queue (BBRv2).
 const AFTER_LOSS: f64 = 0.7;
-/// Decrease of the window then (RFC 5681).
-const HALVED: f64 = 0.5;
+/// A window this many times what is delivered in a round trip is not used, and does not grow (RFC 9438, 5.8).
+const MAX_UNUSED: f64 = 2.0;
+/// Round trips within which losses are of the same overflow of a queue: a message's are noticed with its
+/// last chunk.
+const LATE_LOSS: u64 = 2;
 /// A pause of two round trips and this time ends a flight.
 const PAUSE: Span = Span::from_ms(5);
 /// Size of a datagram with its headers for comparisons, in bytes.
@@ -70,9 +73,7 @@ pub struct Capacity {
     datagram: f64,
     /// Datagrams that may be sent in a round trip whatever the measured rate; more if other traffic
     /// fills the queue, and fewer after a loss in a queue.
-    window: f64,
-    /// Bytes that have arrived since the window last grew.
-    acknowledged: f64,
+    window: Window,
     competed: bool,
     /// Whether no flight has filled the bottleneck yet.
     startup: bool,
@@ -107,8 +108,7 @@ impl Capacity {
             rate: 0.0,
             packet,
             datagram: packet,
-            window: INITIAL_WINDOW,
-            acknowledged: 0.0,
+            window: Window::default(),
             competed: false,
             startup: true,
             measured: false,
@@ -132,7 +132,8 @@ impl Capacity {
 
     /// The rate at which the window is sent within a round trip of `trip`.
     fn initial(&self, trip: Span) -> f64 {
-        let bytes = (self.window * self.packet).min(MAX_INITIAL * self.window / INITIAL_WINDOW);
+        let packet = self.packet.min(MAX_INITIAL / window::INITIAL);
+        let bytes = self.window.size() * packet;
         bytes * 8e9 / trip.max(MIN_TRIP).as_ns_f64()
     }
 
@@ -251,27 +252,22 @@ impl Capacity {
             // The rate stays as it is.
             let bits = self.rate.min(self.recent().unwrap_or(self.rate)) * self.trip().as_ns_f64();
             match self.competes() {
-                true => self.window = (bits / 8e9 / self.packet).max(INITIAL_WINDOW),
+                true => self.window.compete(bits / 8e9 / self.packet, now),
                 false => self.rate = self.initial(self.trip()),
             }
             self.competed = self.competes();
-            self.acknowledged = 0.0;
             if !self.competed {
-                self.window = self.window.min(INITIAL_WINDOW);
+                self.window.leave();
             }
         }
     }
 
-    /// Bytes have arrived: the window grows by one datagram per round trip (RFC 5681).
-    fn acknowledge(&mut self, bytes: f64) {
-        self.acknowledged += bytes;
-        if self.acknowledged >= self.window * self.packet {
-            self.acknowledged = 0.0;
-            // Without competition the delivery rate decides, and the window only grows back after
-            // losses.
-            if self.competes() || self.window < INITIAL_WINDOW {
-                self.window += 1.0;
-            }
+    /// Bytes have arrived: the window grows.
+    fn acknowledge(&mut self, bytes: f64, now: Instant) {
+        let used = self.recent().map_or(f64::MAX, |rate| rate * self.trip().as_ns_f64() / 8e9);
+        let is_full = self.window.size() < MAX_UNUSED * used / self.packet;
+        if is_full || !self.competes() {
+            self.window.arrived(bytes / self.packet, self.competes(), now);
         }
     }
 
@@ -281,7 +277,7 @@ impl Capacity {
         self.arrived = self.arrived.saturating_add(1);
         if !self.flight.trained {
             // Trains count the same bytes again.
-            self.acknowledge(bytes as f64 * self.scale);
+            self.acknowledge(bytes as f64 * self.scale, now);
         }
         self.flight.arrival(now, bytes);
         // A path that has become much narrower shows before all has arrived.
@@ -334,7 +330,7 @@ impl Capacity {
             return;
         }
         self.flight.trained = true;
-        self.acknowledge(train.received as f64);
+        self.acknowledge(train.fresh as f64, now);
         let bytes = if full { train.received } else { train.bytes } as f64;
         let rate_over = |span: Span| bytes * 8e9 / span.max(MIN_SPAN).as_ns_f64();
         // After a pause, the time until the first acknowledgement includes a round trip without
@@ -342,6 +338,9 @@ impl Capacity {
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
+        if train.held && !full && seen < FILLS * sent {
+            return;
+        }
         self.arrived_at(seen * train.received as f64 / bytes.max(1.0));
         self.delivered(seen, sent, now);
         self.flight.longest = Span::ZERO;
@@ -357,6 +356,7 @@ impl Capacity {
     pub fn lost(&mut self, now: Instant) -> bool {
         // Also losses of a radio: their repairs make arrivals slow (`is_evidence`).
         self.flight.losses = true;
+        self.trips.lost();
         let seen = self.flight.rate().map(|rate| rate * self.scale / (1.0 - self.loss).max(0.1));
         // Where all arrives as it was sent, the queue is not the path's.
         let fills = seen.is_some_and(|seen| seen < FILLS * self.rate());
@@ -365,13 +365,13 @@ impl Capacity {
         }
         self.flight.lost = true;
         // Losses within a round trip are of the same overflow of the queue, and count once.
-        if now >= self.cut_at + self.trip() {
+        let trips = if self.competes() { LATE_LOSS } else { 1 };
+        if now >= self.cut_at + trips * self.trip() {
             self.cut_at = now;
             self.startup = false;
             let least = seen.map_or(0.0, |seen| seen * AFTER_LOSS);
             self.rate = (self.rate() * AFTER_LOSS).max(least).min(self.rate());
-            self.window = (self.window * HALVED).max(1.0);
-            self.acknowledged = 0.0;
+            self.window.lost(self.competes(), now);
         }
         true
     }
@@ -506,10 +506,12 @@ mod tests {
         let train = Train {
             bytes: 9_000,
             received: 9_000,
+            fresh: 9_000,
             sent: 4_000 * MS,
             acknowledged: 4_000 * MS,
             alone: false,
             repaired: false,
+            held: false,
         };
         capacity.train(train, now);
         capacity.change();

@@ -77,6 +77,7 @@ impl Capacity {
             return;
         }
         self.grown_at = now;
+        self.trips.faster();
         self.rate = self.rate().max(self.rate) * GROWTH[usize::from(self.startup)];
         if let Some(configured) = self.configured {
             self.rate = self.rate.min(configured);

@@ -3,8 +3,10 @@
 use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
-/// Interval in which the minimum is kept.
+/// Interval in which the minimum is kept, and while other traffic fills the queue: then no sample can be
+/// as short.
 const MIN_WINDOW: Span = Span::from_s(30);
+const HELD_WINDOW: Span = Span::from_s(120);
 /// Queueing delay below this does not count: timers and radios have as much jitter.
 const MIN_QUEUE: Span = Span::from_ms(5);
 /// A queue is empty below this share of its recent maximum (Copa, 3.2).
@@ -18,6 +20,23 @@ const FADES: f64 = 0.9;
 /// Consecutive periods with a queue, in spite of slower sending, after which other traffic must
 /// fill it (decision 80).
 const COMPETITION: u32 = 4;
+/// Consecutive periods after which a queue that hardly changes, and drops nothing, is a longer path; and
+/// the share of it that may change. A queue that TCP fills changes by more.
+const STEADY: u32 = 6;
+const CHANGES: f64 = 1.0 / 16.0;
+
+/// The shortest and the longest of some times.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    least: Span,
+    most: Span,
+}
+
+impl Range {
+    fn with(self, other: Self) -> Self {
+        Self { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+}
 
 /// Round-trip times of a path.
 #[derive(Debug, Clone, Default)]
@@ -30,8 +49,10 @@ pub(super) struct Trips {
     mean: Option<f64>,
     /// Longest time recently, in ns.
     longest: f64,
-    /// Begin of the period, and the shortest time in it.
-    period: Option<(Instant, Span)>,
+    /// Begin of the period, and the shortest and the longest time in it.
+    period: Option<(Instant, Range)>,
+    /// Those of consecutive periods with a queue and without losses, and their number.
+    steady: Option<(u32, Range)>,
     /// Consecutive periods in which the queue was never empty, and in which it was.
     full: u32,
     empty: u32,
@@ -45,23 +66,56 @@ impl Trips {
         // however old it is: there is no better one.
         while self.least.pop_back_if(|(_, known)| *known >= trip).is_some() {}
         self.least.push_back((now, trip));
+        let window = if self.competes { HELD_WINDOW } else { MIN_WINDOW };
         while self.least.len() > 1
-            && self.least.pop_front_if(|(at, _)| *at + MIN_WINDOW < now).is_some()
+            && self.least.pop_front_if(|(at, _)| *at + window < now).is_some()
         {}
         self.at = now;
         let seen = trip.as_ns_f64();
         // RFC 6298, 2.3, with alpha 1/8.
         self.mean = Some(self.mean.map_or(seen, |mean| 0.875 * mean + 0.125 * seen));
         self.longest = self.longest.max(seen);
-        let (began_at, shortest) = self.period.unwrap_or((now, trip));
-        let shortest = shortest.min(trip);
-        self.period = Some((began_at, shortest));
+        let own = Range { least: trip, most: trip };
+        let (began_at, range) = self.period.unwrap_or((now, own));
+        let range = range.with(own);
+        self.period = Some((began_at, range));
         if now >= began_at + PERIOD * self.mean().unwrap_or_default() && now > began_at {
-            self.end_period(shortest, packet);
+            self.end_period(range, packet);
+            self.settle(range, now);
         }
     }
 
-    fn end_period(&mut self, shortest: Span, packet: Span) {
+    /// Sending has become faster: its own queue is no competition.
+    pub fn faster(&mut self) {
+        if !self.competes {
+            (self.full, self.period) = (0, None);
+        }
+    }
+
+    /// A queue has dropped something, or a radio has lost it.
+    pub fn lost(&mut self) {
+        self.steady = None;
+    }
+
+    /// If what looks like a queue neither changes nor drops anything, the path has become longer: the
+    /// minimum of before is over.
+    fn settle(&mut self, range: Range, now: Instant) {
+        let Some(least) = self.least().filter(|_| self.full > 0) else {
+            self.steady = None;
+            return;
+        };
+        let (count, all) = self.steady.map_or((1, range), |(n, all)| (n + 1, all.with(range)));
+        let changes = (all.least - least).as_ns_f64() * CHANGES;
+        let steady = all.most - all.least <= Span::from_ns_f64(changes).max(MIN_EMPTY);
+        self.steady = Some(if steady { (count, all) } else { (1, range) });
+        if steady && count >= STEADY {
+            self.least = VecDeque::from([(now, all.least)]);
+            (self.steady, self.full, self.competes) = (None, 0, false);
+            self.longest = all.most.as_ns_f64();
+        }
+    }
+
+    fn end_period(&mut self, Range { least: shortest, .. }: Range, packet: Span) {
         self.period = None;
         let least = self.least().unwrap_or_default();
         let queue = Span::from_ns_f64((self.longest - least.as_ns_f64()) * EMPTY);

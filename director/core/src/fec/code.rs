@@ -79,6 +79,11 @@ impl Encoder {
         Ok(Self { source, symbol, shape, repair: OnceCell::new() })
     }
 
+    /// Bytes of the source symbols.
+    pub fn bytes(&self) -> usize {
+        self.source.len()
+    }
+
     /// Number of source symbols.
     pub fn symbols(&self) -> usize {
         self.source.len() / self.symbol

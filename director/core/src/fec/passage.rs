@@ -39,6 +39,8 @@ pub(super) struct Arrival {
     pub symbols: usize,
     /// Whether symbols or the acknowledgement were requested.
     pub repaired: bool,
+    /// Whether the application may have held it.
+    pub held: bool,
 }
 
 impl Passage {
@@ -73,10 +75,12 @@ impl Delivered {
         Train {
             bytes: self.bytes - before.bytes,
             received: self.received - before.received,
+            fresh: received,
             sent: arrival.sent_at - before.sent_at,
             acknowledged: arrival.at - before.at,
             alone: passage.is_alone,
             repaired: arrival.repaired,
+            held: arrival.held,
         }
     }
 }
@@ -101,7 +105,13 @@ mod tests {
             passage
         };
         let (mut first, mut second) = (send(10, 4, true), send(12, 2, false));
-        let arrival = |ms, repaired| Arrival { at: at(ms), sent_at: at(15), symbols: 3, repaired };
+        let arrival = |ms, repaired| Arrival {
+            at: at(ms),
+            sent_at: at(15),
+            symbols: 3,
+            repaired,
+            held: false,
+        };
         let train = delivered.end(&mut first, arrival(40, false));
         assert_eq!((train.bytes, train.received, train.alone), (400, 400, true));
         assert_eq!((train.sent, train.acknowledged), (5 * MS, 30 * MS));

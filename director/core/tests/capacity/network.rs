@@ -76,7 +76,8 @@ enum What {
     Refill,
     MulticastAgain,
     Network(usize),
-    /// A packet of a TCP flow arrives, or its acknowledgement does; the flow's timer.
+    /// A packet of a TCP flow goes out, arrives, or its acknowledgement does; the flow's timer.
+    Segment(usize, u64),
     Packet(usize, u64),
     Acknowledgement(usize, u64),
     Timer(usize),
@@ -228,13 +229,18 @@ impl World {
         }
     }
 
-    /// Sends what a flow may, and sets its timer.
+    /// Sends what a flow may. A host needs up to the time of a packet on the bottleneck for it: else
+    /// packets of TCP, which follow acknowledgements, would always arrive when the full queue has just room again
+    /// (phase effects; Floyd and Jacobson, 1992).
     fn pump(&mut self, flow: usize) {
-        let (now, up) = (self.now, self.flows[flow].up);
-        while let Some(packet) = self.flows[flow].send(now) {
-            if let Some(at) = self.pass(up, tcp::PACKET) {
-                self.at(at + self.network.delay, What::Packet(flow, packet));
-            }
+        while let Some(packet) = self.flows[flow].send(self.now) {
+            let up = self.flows[flow].up;
+            let rate = if up { self.network.up_bit_s } else { self.network.down_bit_s };
+            let takes = tcp::PACKET as f64 * 8e9 / rate;
+            let at = self.now + (self.draw() * takes) as u64;
+            let at = at.max(self.flows[flow].sent_at);
+            self.flows[flow].sent_at = at;
+            self.at(at, What::Segment(flow, packet));
         }
     }
 
@@ -369,6 +375,12 @@ impl World {
                 What::Packet(flow, packet) => {
                     if let Some(at) = self.pass(!self.flows[flow].up, tcp::ACK) {
                         self.at(at + self.network.delay, What::Acknowledgement(flow, packet));
+                    }
+                    continue;
+                }
+                What::Segment(flow, packet) => {
+                    if let Some(at) = self.pass(self.flows[flow].up, tcp::PACKET) {
+                        self.at(at + self.network.delay, What::Packet(flow, packet));
                     }
                     continue;
                 }

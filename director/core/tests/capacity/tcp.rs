@@ -23,6 +23,8 @@ pub struct Tcp {
     cut_at: u64,
     trip: Option<f64>,
     acked_at: u64,
+    /// When its last packet was sent.
+    pub sent_at: u64,
     pub delivered: u64,
 }
 
@@ -40,6 +42,7 @@ impl Tcp {
             cut_at: 0,
             trip: None,
             acked_at: 0,
+            sent_at: 0,
             delivered: 0,
         }
     }
@@ -67,7 +70,9 @@ impl Tcp {
             self.flying.remove(&lost);
             if lost > self.recover {
                 self.recover = self.next;
-                self.max = self.window;
+                // Fast convergence (RFC 9438, 4.7).
+                let shrinks = self.window < self.max && self.cubic;
+                self.max = self.window * if shrinks { 0.85 } else { 1.0 };
                 self.cut_at = now;
                 self.window = (self.window * if self.cubic { 0.7 } else { 0.5 }).max(2.0);
                 self.threshold = self.window;

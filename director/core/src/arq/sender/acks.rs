@@ -3,7 +3,15 @@
 use super::ArqSender;
 use crate::Instant;
 use crate::arq::frame::{Complete, Datagram, Echo, LAST_ATTEMPT};
+use crate::arq::sending::Attempt;
 use crate::arq::settings::{AckReport, Outcome};
+
+/// Chunks that are lost because later ones have arrived, and their bytes on the wire.
+#[derive(Debug, Clone, Copy, Default)]
+struct Overtaken {
+    count: u32,
+    bytes: usize,
+}
 
 impl ArqSender {
     /// Handles a datagram if it is an acknowledgement; returns what it tells about the path, or `None`
@@ -74,8 +82,7 @@ impl ArqSender {
             sending.ask_at = None;
             sending.tries = 0;
         }
-        report.train = acknowledged
-            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &mut report, now));
+        self.learn(&mut report, acknowledged, now);
         Some(report)
     }
 
@@ -93,9 +100,42 @@ impl ArqSender {
         report.response = echo.and_then(|echo| sending.response(echo, now));
         let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
         let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
-        report.train = ended
-            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &mut report, now));
+        self.learn(&mut report, ended, now);
         Some(report)
+    }
+
+    /// Adds what an attempt with chunks of this size says of its train, and of what was sent before it.
+    fn learn(&mut self, report: &mut AckReport, attempt: Option<(Attempt, usize)>, now: Instant) {
+        let Some((attempt, chunk)) = attempt else { return };
+        let before = self.overtaken(attempt.asked_at);
+        self.delivered.bytes += before.bytes;
+        report.train = self.delivered.end(&attempt, chunk, report, now);
+        report.known.bytes += before.bytes;
+        report.lost += before.count;
+    }
+
+    /// What was sent some time before a chunk that has arrived, and has no response, is lost, or its
+    /// response is (RFC 8985): the last missing chunk is sent again. A timeout would come later, and
+    /// for a message with a short lifetime never.
+    fn overtaken(&mut self, arrived: Instant) -> Overtaken {
+        let window = self.responses.reordering();
+        let mut lost = Overtaken::default();
+        for (message, sending) in &mut self.sending {
+            let counted = sending.asked.len() < usize::from(LAST_ATTEMPT);
+            let last = sending.asked.last().filter(|_| counted && sending.ask_at.is_some());
+            if last.is_none_or(|attempt| attempt.asked_at + window > arrived) {
+                continue;
+            }
+            sending.ask_at = None;
+            sending.train.extend(sending.missing.last());
+            self.ready.insert(*message);
+            if sending.known < sending.sent {
+                sending.known += 1;
+                lost.count += 1;
+                lost.bytes += sending.chunk(self.settings.below);
+            }
+        }
+        lost
     }
 
     /// Updates the timeout and the rate.

@@ -5,7 +5,7 @@ mod timers;
 
 use super::frame::{ChunkHead, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 use super::sending::{Attempt, Delivered, Sending};
-use super::settings::{ArqSettings, Outcome, Refused, Request};
+use super::settings::{ArqSettings, Outcome, Refused, Request, SHORT};
 use super::timeout::{MAX_DOUBLED, Responses};
 use crate::bundle::{Bundle, LENGTH, Longest};
 use crate::capacity::Capacity;
@@ -250,7 +250,7 @@ impl ArqSender {
     /// incomplete messages, and what waits longer than its lifetime allows is not begun as long as
     /// another one can still arrive in time.
     fn admit(&mut self, now: Instant) {
-        if !self.ready.is_empty() || self.sending.len() >= self.settings.most.max(1) {
+        if !self.ready.is_empty() || self.is_full() {
             return;
         }
         let needed = now + self.responses.timeout(0) * MARGIN / 4;
@@ -262,6 +262,13 @@ impl ArqSender {
             self.sending.insert(message, sending);
             self.ready.insert(message);
         }
+    }
+
+    /// Whether no more messages may be in flight.
+    fn is_full(&self) -> bool {
+        let (count, most) = (self.sending.len(), self.settings.most.max(1));
+        let bytes = || self.sending.values().map(|sending| sending.bytes.len()).sum::<usize>();
+        count >= 4 * most || count >= most && bytes() >= SHORT
     }
 
     /// Whether a message may share a datagram with others.

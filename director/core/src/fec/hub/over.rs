@@ -24,8 +24,9 @@ impl FecHub {
             let Some(sending) = self.sending.remove(&message) else { continue };
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
-            if sending.response == ResponseKind::Acknowledgements {
-                // A member that has only acknowledged has nothing to send, and needs no report.
+            // A member that has only acknowledged has nothing to send, and needs no report; nor has one
+            // to which nothing was sent. In overload these are most messages.
+            if sending.response == ResponseKind::Acknowledgements || sending.is_unbegun() {
                 continue;
             }
             // Those that the message did not go to may still receive it, and answer.

@@ -1,4 +1,4 @@
-//! What acknowledgements tell of the path's rate.
+//! What acknowledgements, and answers that are shorter than messages, tell of the path's rate.
 
 use super::FecHub;
 use crate::fec::frame::{Frame, HEADER};
@@ -12,8 +12,13 @@ impl FecHub {
     pub(super) fn passes(&mut self, message: MessageId, frame: &Frame, now: Instant) {
         let Frame::Down { data, .. } = frame else { return };
         let Some(sending) = self.sending.get(&message) else { return };
-        // Answers tell the rate themselves.
-        if sending.response != ResponseKind::Acknowledgements {
+        // Answers that take longer than their message tell the rate themselves.
+        let answers = match sending.response {
+            ResponseKind::Acknowledgements => 0,
+            ResponseKind::Answers => self.settings.answer * sending.awaited.len(),
+        };
+        let is_late = sending.passage.is_none() && sending.next > 1;
+        if answers > sending.encoder.bytes() || is_late {
             return;
         }
         let bytes = data.len() + HEADER + self.own.code_len() + self.settings.below;
@@ -27,7 +32,7 @@ impl FecHub {
         }
     }
 
-    /// A member has acknowledged a message.
+    /// A member has acknowledged a message, or begins to answer it.
     pub(super) fn has_passed(&mut self, message: MessageId, member: u16, now: Instant) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
         let (Some(awaited), Some(passage)) = (sending.awaited.get(&member), &mut sending.passage)
@@ -48,6 +53,7 @@ impl FecHub {
             sent_at: sending.over_at,
             symbols: sending.encoder.symbols(),
             repaired: sending.repaired || awaited.unanswered > 0,
+            held: sending.response == ResponseKind::Answers,
         };
         self.trains.push(self.delivered.end(passage, arrival));
     }

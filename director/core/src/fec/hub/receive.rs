@@ -72,6 +72,12 @@ impl FecHub {
             let trip = trip.filter(|trip| *trip > Span::ZERO);
             self.trips.extend(trip.map(|trip| (MemberId::from(member), trip)));
         }
+        let begins = !awaited.responded;
+        if begins {
+            self.has_passed(message, member, now);
+        }
+        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         awaited.unanswered = 0;
         awaited.responded = true;
         if !awaited.got_unicast && sending.only.is_none() {
