@@ -69,10 +69,10 @@ impl Responses {
     }
 
     /// What was sent this time before something that has arrived is lost: a quarter of the response time
-    /// (RFC 8985, 6.2), with what acknowledgements can be held for and a timer's tick at both ends.
+    /// (RFC 8985, 6.2), as much as a timeout has for its variation, or a timer's tick at both ends.
     pub fn reordering(&self) -> Span {
         let (mean, variation) = self.mean.unwrap_or_default();
-        Span::from_ns_f64((mean / 4.0).max(2.0 * variation)).max(2 * TICK)
+        Span::from_ns_f64((mean / 4.0).max(SPREAD * variation)).max(2 * TICK)
     }
 
     /// Their smoothed time; `None` before the first.

@@ -77,7 +77,9 @@ impl Capacity {
             return;
         }
         self.grown_at = now;
-        self.trips.faster();
+        if self.startup {
+            self.trips.too_fast();
+        }
         self.rate = self.rate().max(self.rate) * GROWTH[usize::from(self.startup)];
         if let Some(configured) = self.configured {
             self.rate = self.rate.min(configured);

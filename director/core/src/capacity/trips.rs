@@ -85,8 +85,8 @@ impl Trips {
         }
     }
 
-    /// Sending has become faster: its own queue is no competition.
-    pub fn faster(&mut self) {
+    /// Sending has become twice as fast: the queue of that is no competition.
+    pub fn too_fast(&mut self) {
         if !self.competes {
             (self.full, self.period) = (0, None);
         }
