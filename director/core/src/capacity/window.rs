@@ -2,6 +2,8 @@
 //! CUBIC (RFC 9438) where other traffic fills the queue, so that both have about the same share.
 
 use crate::Instant;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 
 /// Datagrams that may be sent in a round trip without knowledge of the path (RFC 6928).
 pub(super) const INITIAL: f64 = 10.0;

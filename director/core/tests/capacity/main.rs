@@ -178,7 +178,9 @@ fn beside_tcp(network: Network, tcp: tcp::Tcp, tcp_at: u64) -> [f64; 3] {
 /// How much more CUBIC has than Reno on a link.
 fn cubic_to_reno(network: Network) -> f64 {
     let mut world = World::new(&config(&[]), PerformanceMap::shipped(), 1, network, 9);
-    [true, false].map(|cubic| world.flow_at(10 * SECOND, tcp::Tcp::new(false, cubic)));
+    for cubic in [true, false] {
+        world.flow_at(10 * SECOND, tcp::Tcp::new(false, cubic));
+    }
     world.run(40 * SECOND);
     let before = [0, 1].map(|flow: usize| world.flows[flow].delivered);
     world.run(130 * SECOND);
