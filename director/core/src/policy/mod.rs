@@ -73,6 +73,8 @@ const MAX_FAILED: f64 = 2.0;
 /// known.
 const RECENT: f64 = 0.25;
 const ENOUGH: u32 = 4;
+/// Ratio of the costs of two models, both longer than the lifetime of messages, from which one is better.
+const FAR_MORE: f64 = 2.0;
 /// Limit of the corrections, as a logarithm.
 const MAX_OFF: f64 = 1.5;
 /// Time constant with which corrections of unused models decay, in ns.
@@ -97,6 +99,8 @@ pub struct Policy {
     at: Option<(Conditions, Conditions, Option<Bad>)>,
     /// Whether models that do not measure the path are the last choice.
     needs_measuring: bool,
+    /// Lifetime of messages in ms.
+    lifetime_ms: f64,
     /// Worst-case frame loss.
     worst_loss: f64,
     /// Members that lose far more than the others.
@@ -165,6 +169,7 @@ impl Policy {
             challenger: None,
             at: None,
             needs_measuring: false,
+            lifetime_ms: f64::INFINITY,
             worst_loss: 0.0,
             bad: None,
             no_multicast: false,
@@ -185,6 +190,11 @@ impl Policy {
     /// models. Then those that do not measure are chosen only where no other works (decision 146).
     pub fn needs_measuring(&mut self, needs: bool) {
         self.needs_measuring = needs;
+    }
+
+    /// Sets the lifetime of messages.
+    pub fn set_lifetime(&mut self, lifetime: Span) {
+        self.lifetime_ms = lifetime.as_ms();
     }
 
     /// Messages are missing that an unreliable model never retransmits: the next decision
@@ -380,6 +390,11 @@ impl Policy {
         if model == self.current {
             self.challenger = None;
             return Reason::Best;
+        }
+        // Messages end before they arrive under both: only what carries far more is better (decision 157).
+        if own.is_some_and(|own| cost > self.lifetime_ms.max(own / FAR_MORE)) {
+            self.challenger = None;
+            return Reason::SmallGain;
         }
         if urgent {
             return Reason::Urgent;

@@ -184,7 +184,11 @@ impl Hub {
         if let Some(message) = self.messages.get_mut(&number)
             && !core::mem::replace(&mut message.timed, true)
         {
-            self.policy.record_delay((now - message.sent_at).as_ms());
+            let delay = now - message.sent_at;
+            // If more is sent than the path carries, the delay says nothing of the model (decision 157).
+            if self.queue() < delay {
+                self.policy.record_delay(delay.as_ms());
+            }
             self.update_capacity(now);
         }
     }

@@ -35,6 +35,7 @@ impl Hub {
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
         let timeout = self.timeout();
         let outside = self.policy.current().is_outside();
+        let queue = self.queue();
         let (mut unsure, mut again, mut lost_all) = (None, Vec::new(), false);
         let mut late = None;
         for (number, message) in &mut self.messages {
@@ -55,6 +56,11 @@ impl Hub {
                 message.due = Some((now + timeout / 4).max(since + timeout));
                 lost_all |= self.heard_at < message.sent_at;
                 unsure = outside.then_some(*number);
+                continue;
+            }
+            if reliable && queue >= now - since {
+                // More is sent than the path carries, so any model would be as late (decision 157).
+                message.due = Some(now + timeout / 4);
                 continue;
             }
             let all = message.to.max(1) as f64;
@@ -112,11 +118,11 @@ impl Hub {
         self.end(late.into_iter().map(|(number, _)| number));
     }
 
-    /// Time that the path needs for all outstanding messages.
-    fn queue(&self) -> Span {
+    /// Time that the path likely needs for all outstanding messages, if it is a fifth slower than known.
+    pub(super) fn queue(&self) -> Span {
         let copies = if self.policy.current().features().multicast { 1 } else { self.fan_out };
         let bytes = self.messages.len() * copies * (self.payload + self.config.below);
-        Span::from_ns_f64(bytes as f64 * 8e9 / self.conditions().rate_bit_s.max(1.0))
+        Span::from_ns_f64(bytes as f64 * 1.25 * 8e9 / self.capacity.proven().max(1.0))
     }
 
     /// A stack that delivers nothing looks like an outage, for example when its broker is gone.
