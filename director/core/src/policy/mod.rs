@@ -5,6 +5,7 @@ use crate::platform::prelude::*;
 mod bad;
 mod cost;
 mod decision;
+mod judge;
 #[cfg(test)]
 mod tests;
 
@@ -54,8 +55,6 @@ impl Default for Settings {
     }
 }
 
-/// Predictions are not as wrong as this share of the cost (decision 101).
-const FAR_BETTER: f64 = 0.4;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
 /// Minimum of that timeout.
@@ -73,8 +72,6 @@ const MAX_FAILED: f64 = 2.0;
 /// known.
 const RECENT: f64 = 0.25;
 const ENOUGH: u32 = 4;
-/// Ratio of the costs of two models, both longer than the lifetime of messages, from which one is better.
-const FAR_MORE: f64 = 2.0;
 /// Limit of the corrections, as a logarithm.
 const MAX_OFF: f64 = 1.5;
 /// Time constant with which corrections of unused models decay, in ns.
@@ -366,7 +363,7 @@ impl Policy {
             let (choice, best, reason) = (Choice::Stay, None, Reason::Nothing);
             return Decision { choice, best, costs: (own, None), all, reason };
         };
-        let reason = self.judge(now, (model, cost), own, urgent);
+        let reason = self.judge(now, model, cost, own, urgent);
         let changes = matches!(reason, Reason::Gain | Reason::Urgent);
         if changes {
             self.set_current(model, now);
@@ -377,49 +374,6 @@ impl Policy {
             costs: (own, Some(cost)),
             all,
             reason,
-        }
-    }
-
-    fn judge(
-        &mut self,
-        now: Instant,
-        (model, cost): (ModelId, f64),
-        own: Option<f64>,
-        urgent: bool,
-    ) -> Reason {
-        if model == self.current {
-            self.challenger = None;
-            return Reason::Best;
-        }
-        // Messages end before they arrive under both: only what carries far more is better (decision 157).
-        if own.is_some_and(|own| cost > self.lifetime_ms.max(own / FAR_MORE)) {
-            self.challenger = None;
-            return Reason::SmallGain;
-        }
-        if urgent {
-            return Reason::Urgent;
-        }
-        // A model in use without a known cost is always worth replacing.
-        let enough =
-            own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.settings.gain));
-        if !enough {
-            self.challenger = None;
-            return Reason::SmallGain;
-        }
-        let times = match self.challenger {
-            Some((known, times)) if known == model => times + 1,
-            _ => 1,
-        };
-        self.challenger = Some((model, times));
-        // Before enough was observed, the cost of the model in use is a prediction too.
-        let far = own.is_none_or(|own| cost < own * FAR_BETTER);
-        let unobserved = self.observed < self.settings.observed && !far;
-        if times < self.settings.sustained || unobserved {
-            Reason::NotSustained
-        } else if now < self.since + self.settings.dwell && self.since > Instant::START {
-            Reason::Dwelling
-        } else {
-            Reason::Gain
         }
     }
 }
