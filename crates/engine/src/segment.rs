@@ -30,6 +30,8 @@ pub struct Segment {
     channels: [Option<SharedChannel>; 2],
     /// Whether the channel needs to know each frame's receiver.
     has_stations: bool,
+    /// Whether the channel needs to know the start of each transmission.
+    shares_air: bool,
     /// Of simulated radios.
     filter: Option<RadioFilter>,
     seed: u64,
@@ -72,6 +74,10 @@ impl Segment {
         if spec.reception.is_some() {
             links.iter_mut().for_each(|link| link[Direction::Up].expect_changes());
         }
+        let shares_air = matches!(spec.channel, Channel::Aloha(_));
+        if shares_air {
+            links.iter_mut().for_each(|link| link[Direction::Up].share_air());
+        }
         for (_, change) in &spec.timetable {
             let Change::Set { links: changing, .. } = change else { continue };
             for (link, direction) in changing {
@@ -85,6 +91,7 @@ impl Segment {
             switch,
             channels: SharedChannel::of(&spec.channel, spec.reception.clone(), &links, seed),
             has_stations: matches!(spec.channel, Channel::Csma(_)),
+            shares_air,
             filter: filter(&spec.channel),
             links,
             seed,
@@ -120,6 +127,9 @@ impl Segment {
         self.advance(now);
         let number = self.links.len();
         let mut link = Link::new(end.up, end.down, end.states, self.seed, number);
+        if self.shares_air {
+            link[Direction::Up].share_air();
+        }
         for (channel, pipe) in self.channels.iter_mut().zip(link.pipes()) {
             channel.iter_mut().for_each(|channel| channel.attach(pipe));
         }
@@ -325,6 +335,10 @@ impl SharedConfigs {
 #[cfg(test)]
 #[path = "segment_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "segment/aloha_tests.rs"]
+mod aloha_tests;
 
 #[cfg(test)]
 #[path = "segment/attach_tests.rs"]

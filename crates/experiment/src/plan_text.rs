@@ -34,6 +34,10 @@ impl fmt::Display for Plan {
                     format!("channel of {} under CSMA-CA, half duplex{lowpan}", csma.rate)
                 }
                 link::Channel::Cell { up, down } => format!("cell, {up} up, {down} down"),
+                link::Channel::Aloha(aloha) => match aloha.channels {
+                    1 => "one radio channel under ALOHA".to_owned(),
+                    more => format!("{more} radio channels under ALOHA"),
+                },
             };
             let subnets: Vec<_> = network.subnets().map(|subnet| subnet.to_string()).collect();
             let (name, subnet, mtu) = (&network.name, subnets.join(" and "), network.mtu);

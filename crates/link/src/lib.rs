@@ -3,6 +3,7 @@
 //! Pure: settings, frames, times and random numbers in, decisions and steps out. Nothing here
 //! does I/O, reads a clock or starts a thread. `engine` does the waiting.
 
+mod aloha;
 mod carried;
 mod cellular_trace;
 mod channel;
@@ -52,6 +53,7 @@ mod totals;
 mod trace;
 mod train;
 
+pub use aloha::{AlohaSpec, LoraPathLoss};
 pub use carried::Carried;
 pub use cellular_trace::{CellularTrace, CellularTraceError, LightTrace, SizeDelays};
 pub use channel::{Channel, ChannelEvent, Heard};

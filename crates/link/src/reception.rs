@@ -94,13 +94,7 @@ impl PathLoss {
 
     /// Validates the parameters. The error says what is wrong and, after `; `, what to write.
     pub fn check(&self) -> Result<(), String> {
-        if !Self::EXPONENTS.contains(&self.exponent) {
-            return Err(format!(
-                "`exponent` is {}, outside the range of path loss exponents; use 1 to 10, such as 2 \
-                 in free space",
-                self.exponent
-            ));
-        }
+        Self::check_exponent(self.exponent)?;
         if self.transmit_power.dbm() - self.reference_loss.decibels() < self.sensitivity.dbm() {
             return Err(format!(
                 "{} less {} is below the sensitivity of {} already at 1 m: no frame arrives; use a \
@@ -114,6 +108,17 @@ impl PathLoss {
                 .into());
         }
         Ok(())
+    }
+
+    /// Whether a path loss exponent is in its range; the error is as of [`Self::check`].
+    pub(crate) fn check_exponent(exponent: f64) -> Result<(), String> {
+        match Self::EXPONENTS.contains(&exponent) {
+            true => Ok(()),
+            false => Err(format!(
+                "`exponent` is {exponent}, outside the range of path loss exponents; use 1 to 10, such \
+                 as 2 in free space"
+            )),
+        }
     }
 
     /// Attenuation over a distance in metres, dB.
@@ -146,7 +151,7 @@ fn bit_error(snr: f64) -> f64 {
 }
 
 /// A number, which a file may have as a text.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Number {

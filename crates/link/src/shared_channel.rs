@@ -1,5 +1,6 @@
 //! The capacity that the links of a network share, in one direction.
 
+use crate::aloha::AlohaMedium;
 use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::csma::Usage;
 use crate::reception::Reception;
@@ -18,11 +19,13 @@ enum Kind {
     Link(SharedLink),
     /// Contention.
     Medium(Box<SharedMedium>),
+    /// Collisions without contention.
+    Aloha(Box<AlohaMedium>),
 }
 
 impl SharedChannel {
     /// The shared channels of `links`, up and down; `None` for a direction that is not shared.
-    /// `reception` is for contention: which links' stations hear each other.
+    /// `reception` is for radio channels: which links' stations hear each other, and at which levels.
     pub fn of(
         channel: &Channel,
         reception: Option<Reception>,
@@ -46,6 +49,10 @@ impl SharedChannel {
                 let medium = SharedMedium::new(spec, reception, pipes(Direction::Up), draw);
                 [Some(Self(Kind::Medium(Box::new(medium)))), None]
             }
+            Channel::Aloha(spec) => {
+                let medium = AlohaMedium::new(spec, reception, pipes(Direction::Up));
+                [Some(Self(Kind::Aloha(Box::new(medium)))), None]
+            }
         }
     }
 
@@ -54,6 +61,7 @@ impl SharedChannel {
         match &mut self.0 {
             Kind::Link(shared) => shared.attach(pipe.config()),
             Kind::Medium(medium) => medium.attach(pipe),
+            Kind::Aloha(medium) => medium.attach(pipe),
         }
     }
 
@@ -62,13 +70,14 @@ impl SharedChannel {
         match &mut self.0 {
             Kind::Link(shared) => shared.change(link, pipe.config()),
             Kind::Medium(medium) => medium.change(link, pipe.config()),
+            Kind::Aloha(medium) => medium.change(link, pipe.config()),
         }
     }
 
     /// Whether the channel carries frames such as the Ethernet frame `frame`.
     pub fn accepts(&self, frame: &[u8]) -> bool {
         match &self.0 {
-            Kind::Link(_) => true,
+            Kind::Link(_) | Kind::Aloha(_) => true,
             Kind::Medium(medium) => medium.accepts(frame),
         }
     }
@@ -91,6 +100,7 @@ impl SharedChannel {
                 medium.set_loss(link, pipe.config().mean_loss());
                 medium.offer(link, frame, to, now, events);
             }
+            Kind::Aloha(medium) => medium.offer(link, frame, now, events),
         }
     }
 
@@ -99,13 +109,14 @@ impl SharedChannel {
         match &mut self.0 {
             Kind::Link(shared) => shared.turn(now, events),
             Kind::Medium(medium) => medium.turn(now, events),
+            Kind::Aloha(medium) => medium.turn(now, events),
         }
     }
 
-    /// Usage by each link; empty for a channel without contention.
+    /// Usage by each link; empty for a channel without carrier sense.
     pub fn usage(&self) -> Vec<Usage> {
         match &self.0 {
-            Kind::Link(_) => Vec::new(),
+            Kind::Link(_) | Kind::Aloha(_) => Vec::new(),
             Kind::Medium(medium) => medium.usage(),
         }
     }

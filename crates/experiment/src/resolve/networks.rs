@@ -144,6 +144,7 @@ impl Resolved<'_> {
                 link::Channel::Csma(lowpan::with_contexts(csma, subnet))
             }
             Some(Channel::Cell(cell)) => link::Channel::Cell { up: cell.up, down: cell.down },
+            Some(Channel::Aloha(aloha)) => link::Channel::Aloha(aloha.clone()),
         }
     }
 
@@ -171,7 +172,7 @@ impl Resolved<'_> {
             link::Channel::Shared(rate) => return Some(rate),
             link::Channel::Cell { up, down } => return Some(up.min(down)),
             link::Channel::Csma(csma) => return Some(csma.rate),
-            link::Channel::Switch => {}
+            link::Channel::Switch | link::Channel::Aloha(_) => {}
         }
         let own = self.links.iter().filter(|(name, _)| self.members.has_link(name));
         let directions = own.flat_map(|(_, link)| [link.up.rate(), link.down.rate()]);
@@ -225,10 +226,17 @@ pub(super) fn resolve<'f>(
     let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
     let links = planned_links(links, base);
-    let pair_losses = match placed {
-        Some(At { value: Channel::Csma(csma), place }) => {
-            let radio = Radio { name, place: *place, members: &members, nodes, services };
-            radio.pair_losses(csma, base, sink)
+    let radio =
+        placed.map(|at| Radio { name, place: at.place, members: &members, nodes, services });
+    let pair_losses = match (channel, radio) {
+        (Some(Channel::Csma(csma)), Some(radio)) => radio.pair_losses(csma, base, sink),
+        (Some(Channel::Aloha(aloha)), Some(radio)) => {
+            let has_lora = |name: &str| {
+                let link = links.iter().find(|(own, _)| *own == name);
+                link.map(|(_, link)| link.up.transmission.lora().is_some())
+            };
+            radio.check_aloha(aloha, &has_lora, sink);
+            Vec::new()
         }
         _ => Vec::new(),
     };

@@ -219,6 +219,13 @@ workloads: [{mqtt: {broker: a, publishers: b, subscribers: c, pattern: many-to-o
     case(["Csma", "max_be"], "profiles: {p: {channel: {csma: {max_be: @}}}}", &["3", "8"], &["2", "9"]),
     case(["Csma", "max_backoffs"], "profiles: {p: {channel: {csma: {max_backoffs: @}}}}", &["0", "5"], &["6", "-1"]),
     case(["Csma", "retries"], "profiles: {p: {channel: {csma: {retries: @}}}}", &["0", "7"], &["8", "-1"]),
+    case(["Aloha", "channels"], "profiles: {p: {channel: {aloha: {channels: @}}}}", &["1", "96"], &["0", "97"]),
+    case(
+        ["LoraPathLoss", "exponent"],
+        "profiles: {p: {channel: {aloha: {path_loss: {exponent: @}}}}}",
+        &["1", "10"],
+        &["0.99", "10.01"],
+    ),
     case(
         ["Impairment", "gap"],
         "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {delay: 9 ms, reorder: 5 %, gap: @}}}}}",
