@@ -52,6 +52,7 @@ mod test_times;
 mod totals;
 mod trace;
 mod train;
+mod wifi;
 
 pub use aloha::{AlohaSpec, LoraPathLoss};
 pub use carried::Carried;
@@ -96,6 +97,7 @@ pub use step::{Cause, StampedFrame, Step, TransitFrame};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;
+pub use wifi::WifiSpec;
 
 /// One frame as on the wire, including the link header.
 pub type Frame = std::rc::Rc<[u8]>;

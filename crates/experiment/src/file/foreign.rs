@@ -1,12 +1,12 @@
 //! Models of the medium that deserialise themselves.
 
 use crate::file::radio::StatesKeys;
-use crate::file::radio_channel::{AlohaKeys, CsmaKeys};
+use crate::file::radio_channel::{AlohaKeys, CsmaKeys, WifiKeys};
 use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use link::{AlohaSpec, CsmaSpec, StatesSpec};
+use link::{AlohaSpec, CsmaSpec, StatesSpec, WifiSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -131,6 +131,17 @@ impl Model for AlohaSpec {
     type Keys = AlohaKeys;
     fn check_keys(node: &Node, sink: &mut Sink) {
         AlohaKeys::read(node, sink);
+    }
+    fn check(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
+impl Model for WifiSpec {
+    const WHAT: &'static str = "a Wi-Fi channel";
+    type Keys = WifiKeys;
+    fn check_keys(node: &Node, sink: &mut Sink) {
+        WifiKeys::read(node, sink);
     }
     fn check(&self) -> Result<(), String> {
         self.check()

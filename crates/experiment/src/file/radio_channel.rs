@@ -4,7 +4,7 @@
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
 use crate::tree::Node;
-use link::{AlohaSpec, CsmaSpec, PathLoss};
+use link::{AlohaSpec, CsmaSpec, PathLoss, WifiSpec};
 use schemars::JsonSchema;
 use units::{Attenuation, Bytes, PowerLevel, Rate, Span};
 
@@ -131,6 +131,42 @@ keys! {
 }
 
 keys! {
+    /// Contention of Wi-Fi (DCF). The defaults are those of 802.11n in 20 MHz with one stream.
+    #[schemars(rename = "Wifi")]
+    WifiKeys, "a Wi-Fi channel" {
+        /// Data rate of unicast frames. Default: 65 Mbit/s.
+        rate: At<Rate>,
+        /// Rate of acknowledgements, and of multicast and broadcast frames, which are not
+        /// acknowledged. Default: 24 Mbit/s.
+        basic_rate: At<Rate>,
+        /// Largest number of frames to one receiver in a transmission (A-MPDU); 1 for no aggregation.
+        /// Range: 1 to 64. Default: 64.
+        #[schemars(extend("minimum" = WifiSpec::AGGREGATE.start(), "maximum" = WifiSpec::AGGREGATE.end()))]
+        aggregate: At<u32>,
+        /// Maximum number of retransmissions of a frame. Range: 0 to 255. Default: 7.
+        #[schemars(extend("minimum" = WifiSpec::RETRIES.start(), "maximum" = WifiSpec::RETRIES.end()))]
+        retries: At<u32>,
+        /// Smallest contention window, a power of 2 less 1: the first backoff is 0 to this many slots.
+        /// Range: 0 to 32767. Default: 15.
+        #[schemars(extend("minimum" = WifiSpec::WINDOWS.start(), "maximum" = WifiSpec::WINDOWS.end()))]
+        cw_min: At<u32>,
+        /// Largest contention window, a power of 2 less 1: the window doubles after each failure.
+        /// Range: 0 to 32767. Default: 1023.
+        #[schemars(extend("minimum" = WifiSpec::WINDOWS.start(), "maximum" = WifiSpec::WINDOWS.end()))]
+        cw_max: At<u32>,
+        /// Slot of the backoff. Default: 9 us.
+        slot: At<Span>,
+        /// Time from a frame to its acknowledgement. Default: 16 us.
+        sifs: At<Span>,
+        /// Time for which the channel must be idle before a backoff counts. Default: 43 us, that of best
+        /// effort; 34 us (DIFS) without 802.11e.
+        aifs: At<Span>,
+        /// Preamble and header of the physical layer. Default: 36 us.
+        preamble: At<Span>,
+    }
+}
+
+keys! {
     /// Radio channels of LoRa devices, which do not sense them: packets that overlap collide.
     #[schemars(rename = "Aloha")]
     AlohaKeys, "an ALOHA channel" {
@@ -205,6 +241,7 @@ mod tests {
         assert_eq!(read_keys::<CsmaSpec>(), schema_keys::<CsmaKeys>());
         assert_eq!(read_keys::<PathLoss>(), schema_keys::<PathLossKeys>());
         assert_eq!(read_keys::<AlohaSpec>(), schema_keys::<AlohaKeys>());
+        assert_eq!(read_keys::<WifiSpec>(), schema_keys::<WifiKeys>());
         assert_eq!(read_keys::<LoraPathLoss>(), schema_keys::<LoraPathLossKeys>());
     }
 

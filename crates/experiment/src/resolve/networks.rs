@@ -144,6 +144,7 @@ impl Resolved<'_> {
                 link::Channel::Csma(lowpan::with_contexts(csma, subnet))
             }
             Some(Channel::Cell(cell)) => link::Channel::Cell { up: cell.up, down: cell.down },
+            Some(Channel::Wifi(wifi)) => link::Channel::Wifi(wifi.clone()),
             Some(Channel::Aloha(aloha)) => link::Channel::Aloha(aloha.clone()),
         }
     }
@@ -172,6 +173,7 @@ impl Resolved<'_> {
             link::Channel::Shared(rate) => return Some(rate),
             link::Channel::Cell { up, down } => return Some(up.min(down)),
             link::Channel::Csma(csma) => return Some(csma.rate),
+            link::Channel::Wifi(wifi) => return Some(wifi.basic_rate),
             link::Channel::Switch | link::Channel::Aloha(_) => {}
         }
         let own = self.links.iter().filter(|(name, _)| self.members.has_link(name));
@@ -226,20 +228,10 @@ pub(super) fn resolve<'f>(
     let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
     let links = planned_links(links, base);
-    let radio =
-        placed.map(|at| Radio { name, place: at.place, members: &members, nodes, services });
-    let pair_losses = match (channel, radio) {
-        (Some(Channel::Csma(csma)), Some(radio)) => radio.pair_losses(csma, base, sink),
-        (Some(Channel::Aloha(aloha)), Some(radio)) => {
-            let has_lora = |name: &str| {
-                let link = links.iter().find(|(own, _)| *own == name);
-                link.map(|(_, link)| link.up.transmission.lora().is_some())
-            };
-            radio.check_aloha(aloha, &has_lora, sink);
-            Vec::new()
-        }
-        _ => Vec::new(),
-    };
+    let pair_losses = placed.map(|at| {
+        let radio = Radio { name, place: at.place, members: &members, nodes, services };
+        radio.losses(&at.value, &|name| has_lora(&links, name), base, sink)
+    });
     let channel = channel.cloned();
     let vlans = vlans::of(name, network, &members, nodes, sink);
     Some(Resolved {
@@ -266,8 +258,14 @@ pub(super) fn resolve<'f>(
         own_vlans: Vec::new(),
         without_interfaces: without_interfaces(network, file),
         place,
-        pair_losses,
+        pair_losses: pair_losses.unwrap_or_default(),
     })
+}
+
+/// Whether the links of a group or node have `lora`; `None` if `links` has no entry of it.
+fn has_lora(links: &[(&str, Planned)], name: &str) -> Option<bool> {
+    let link = links.iter().find(|(own, _)| *own == name);
+    link.map(|(_, link)| link.up.transmission.lora().is_some())
 }
 
 /// Whether any group is attached.

@@ -1,6 +1,6 @@
 //! Resolves the loss between the nodes of a radio channel: positions, and tables of losses.
 
-use crate::file::Group;
+use crate::file::{Channel, Group};
 use crate::plan::PlannedServices;
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
@@ -28,14 +28,26 @@ pub(super) struct Radio<'r, 'f> {
 }
 
 impl Radio<'_, '_> {
-    /// Checks that the loss between any two nodes of the network is known, and reads its table, if it
-    /// has one. Paths are relative to `base`.
-    pub fn pair_losses(
+    /// Checks the network's channel against its nodes, and reads its table of losses, if it has one.
+    /// `has_lora` as of [`Self::check_aloha`], `base` as of [`Self::pair_losses`].
+    pub fn losses(
         &self,
-        csma: &CsmaSpec,
+        channel: &Channel,
+        has_lora: &dyn Fn(&str) -> Option<bool>,
         base: &Path,
         sink: &mut Sink,
     ) -> Vec<PairLoss<String>> {
+        match channel {
+            Channel::Csma(csma) => return self.pair_losses(csma, base, sink),
+            Channel::Aloha(aloha) => self.check_aloha(aloha, has_lora, sink),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Checks that the loss between any two nodes of the network is known, and reads its table, if it
+    /// has one. Paths are relative to `base`.
+    fn pair_losses(&self, csma: &CsmaSpec, base: &Path, sink: &mut Sink) -> Vec<PairLoss<String>> {
         if !csma.has_reception() {
             return Vec::new();
         }
@@ -60,7 +72,7 @@ impl Radio<'_, '_> {
     /// Checks that nodes of the network send with LoRa, and with `path_loss` that all have a position and
     /// some receive. `has_lora` says whether the entry of a group or node in the network's links has
     /// `lora`, if there is one.
-    pub fn check_aloha(
+    fn check_aloha(
         &self,
         aloha: &AlohaSpec,
         has_lora: &dyn Fn(&str) -> Option<bool>,

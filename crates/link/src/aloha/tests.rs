@@ -171,7 +171,7 @@ fn delivered(air: &mut Air, devices: usize, lora: &LoraSpec, rate: f64, channels
 }
 
 const PACKETS: u64 = 40_000;
-/// Four standard deviations of a share of so many packets, and the correlation of colliding ones.
+/// Four standard deviations of a share of that many packets, and the correlation of colliding ones.
 const MARGIN: f64 = 0.014;
 
 /// Load: time on air of all packets per time.

@@ -290,6 +290,28 @@ fn a_program_that_was_stopped_starts_again_and_a_running_one_does_not() {
 }
 
 #[test]
+fn radios_are_off_from_a_kill_to_a_start_and_while_a_machine_does_not_run() {
+    let faults = [fault(1, Kind::Kill), fault(2, Kind::Start), fault(3, Kind::Stop)];
+    with(vec![ready()], vec![job(0, Role::Node)], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 5);
+        let power = &controller.bed.power;
+        assert_eq!(power.first(), Some(&(0, false)));
+        // A node without its program is on.
+        assert_eq!(power.last(), Some(&(0, true)));
+    });
+    let machine = Job { is_machine: true, ..job(0, Role::Node) };
+    let faults = [fault(1, Kind::Stop), fault(3, Kind::Restart)];
+    with(vec![ready()], vec![machine], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 5);
+        assert_eq!(controller.bed.power, [(0, false), (0, true)]);
+    });
+}
+
+#[test]
 fn a_kill_during_a_restart_cancels_it() {
     let stubborn = Behaviour { is_stubborn: true, ..ready() };
     let faults = [fault(1, Kind::Restart), fault(2, Kind::Kill)];
