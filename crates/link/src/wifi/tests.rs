@@ -36,8 +36,7 @@ fn us(us: u64) -> Span {
 #[test]
 fn saturated_stations_have_the_throughput_that_ns_3_expects() {
     // The table `bianchiResultsEifs` of ns-3, src/wifi/examples/wifi-bianchi.cc: 1,500 B in frames of 1,536 B at
-    // 54 Mbit/s (802.11a), in Mbit/s. Bianchi's model has no stations that send twice in a row at once, which
-    // costs up to 1.7 % here.
+    // 54 Mbit/s (802.11a), in Mbit/s.
     let spec = WifiSpec {
         rate: Rate::from_bit_s(54_000_000).unwrap(),
         aggregate: 1,
@@ -48,8 +47,7 @@ fn saturated_stations_have_the_throughput_that_ns_3_expects() {
     for (stations, published) in [(5, 29.2861), (10, 27.3763), (20, 25.3325), (50, 22.4162)] {
         let (found, _) = saturate(&spec, stations, 1_536, 12_000.0, 20.0);
         let off = found / (published * 1e6) - 1.0;
-        eprintln!("FIGURE {stations} {found} {off}");
-        assert!(off.abs() < 0.025, "{stations}: {found}, {:.1} % off", off * 100.0);
+        assert!(off.abs() < 0.015, "{stations}: {found}, {:.1} % off", off * 100.0);
     }
 }
 
@@ -63,8 +61,8 @@ fn bianchi(stations: i32, window: f64, stages: i32) -> (f64, f64) {
         let p: f64 = (least + most) / 2.0;
         let twice = 1.0 - 2.0 * p;
         // At one half, the limit of the formula is the same from both sides.
-        let twice = if twice.abs() < 1e-9 { 1e-9 } else { twice };
-        let sum = 1.0 - (2.0 * p).powi(stages);
+        let twice = if twice.abs() < 1e-6 { 1e-6 } else { twice };
+        let sum = 1.0 - (1.0 - twice).powi(stages);
         let sends = 2.0 * twice / (twice * (window + 1.0) + p * window * sum);
         both = (p, sends);
         match 1.0 - f64::powi(1.0 - sends, stations - 1) > p {
@@ -94,14 +92,15 @@ fn collisions_and_throughput_are_those_of_bianchis_formula() {
         for stations in [5, 10, 20, 50] {
             let spec = spec(window, stages);
             let took = (spec.airtime(1_073) + spec.acknowledgement()).as_s();
-            let (throughput, collided) = saturate(&spec, stations as usize, 1_073, 1.0, 200.0);
+            let (throughput, collided) = saturate(&spec, stations as usize, 1_073, 1.0, 100.0);
             let (p, sends) = bianchi(stations, f64::from(window), stages as i32);
             let any = 1.0 - f64::powi(1.0 - sends, stations);
             let one = f64::from(stations) * sends * f64::powi(1.0 - sends, stations - 1);
             let busy = took + spec.aifs.as_s();
             let expected = one / ((1.0 - any) * spec.slot.as_s() + any * busy);
             let text = format!("{window}, {stages}, {stations}: {collided} and {throughput}");
-            assert!((collided / p - 1.0).abs() < 0.05, "{text}, not {p}");
+            // Four standard deviations of 12,000 transmissions, of which those of a collision go together.
+            assert!((collided - p).abs() < 0.03 * p + 0.013, "{text}, not {p}");
             assert!((throughput / expected - 1.0).abs() < 0.02, "{text}, not {expected}");
         }
     }
