@@ -1,10 +1,11 @@
 use super::Controller;
 use super::fake::{Behaviour, Deed, FakeBed, S, job, second};
+use crate::bed::environment::News;
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role, State};
 use crate::error::Error;
 use experiment::{PlannedFault, PlannedFaultKind as Kind};
-use lab::{Exit, Failure};
+use lab::{Event, Exit, Failure};
 use std::sync::atomic::AtomicBool;
 use units::{Instant, Span};
 
@@ -304,6 +305,8 @@ fn radios_are_off_from_a_kill_to_a_start_and_while_a_machine_does_not_run() {
     let machine = Job { is_machine: true, ..job(0, Role::Node) };
     let faults = [fault(1, Kind::Stop), fault(3, Kind::Restart)];
     with(vec![ready()], vec![machine], &faults, |controller| {
+        let started = News::Event(Event::Started { id: 0 });
+        controller.bed.coming.push((second(100), started));
         controller.set_up(LIMIT).unwrap();
         controller.begin().unwrap();
         pass(controller, 5);
