@@ -3,7 +3,7 @@
 use super::*;
 use crate::test_times::instant;
 use link::{AlohaSpec, LoraPathLoss, LoraSpec, NodePosition, Reception};
-use units::Distance;
+use units::{Distance, Draw};
 
 const MS: u64 = 1_000_000;
 
@@ -31,7 +31,8 @@ fn lora(channels: u32, devices: u8, metres: &[f64], up: &str) -> Segment {
     };
     Segment::new(&SegmentSpec {
         channel: Channel::Aloha(AlohaSpec { channels, path_loss: None }),
-        reception: (!metres.is_empty()).then(|| Reception::by_distance(&path_loss.into(), &places)),
+        reception: (!metres.is_empty())
+            .then(|| Reception::by_distance(&path_loss.into(), &places, Draw::new(1, 0, 0))),
         endpoints: (0..=devices).map(end).collect(),
         impaired: true,
         ..SegmentSpec::switch(11)

@@ -127,6 +127,10 @@ keys! {
         /// Capture effect: a frame survives a collision at a receiver if it is stronger than the sum of
         /// all others by this, 3 dB for radios of IEEE 802.15.4. Default: none, colliding frames are lost.
         capture: At<Attenuation>,
+        /// Log-normal shadowing: standard deviation of the loss between two nodes from that of their
+        /// distance, up to 20 dB. Each pair has its deviation, in both directions, for the whole run;
+        /// it depends on the seed and the repeat. Default: 0 dB.
+        shadowing: At<Attenuation>,
     }
 }
 
@@ -195,6 +199,10 @@ keys! {
         /// Capture effect: a packet survives a collision at a gateway if it is stronger than the sum of
         /// all others of its spreading factor by this. Default: 6 dB.
         capture: At<Attenuation>,
+        /// Log-normal shadowing: standard deviation of the loss between two nodes from that of their
+        /// distance, up to 20 dB. Each pair has its deviation, in both directions, for the whole run;
+        /// it depends on the seed and the repeat. Default: 0 dB.
+        shadowing: At<Attenuation>,
     }
 }
 

@@ -3,6 +3,10 @@
 use super::{Plan, PlannedNetwork, PlannedNode};
 use link::{Channel, NodePosition, PairLoss, PathLoss, Reception};
 use std::collections::HashMap;
+use units::Draw;
+
+/// First stream of random numbers of the shadowing of networks, behind those of links.
+const SHADOWING: u64 = 1 << 60;
 
 impl PlannedNetwork {
     /// Whether the loss between its nodes depends on their distance or on a table.
@@ -40,7 +44,9 @@ impl Plan {
             // A checked plan has all positions.
             let place = |node: &&PlannedNode| node.position.unwrap_or_default();
             let places: Vec<NodePosition> = members.iter().map(place).collect();
-            return Some(Reception::by_distance(path_loss, &places));
+            let place = self.networks.iter().position(|other| other.name == network.name);
+            let draw = Draw::new(self.seed, SHADOWING + place.unwrap_or_default() as u64, 0);
+            return Some(Reception::by_distance(path_loss, &places, draw));
         }
         has_table.then_some(())?;
         let numbers: HashMap<&str, usize> =

@@ -31,6 +31,9 @@ pub struct LoraPathLoss {
     pub transmit_power: PowerLevel,
     /// By how much a packet must be stronger than the sum of all others of its spreading factor to survive them.
     pub capture: Attenuation,
+    /// As of [`PathLoss`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadowing: Option<Attenuation>,
 }
 
 impl Default for AlohaSpec {
@@ -47,15 +50,16 @@ impl Default for LoraPathLoss {
             reference_loss: attenuation(31.2),
             transmit_power: PowerLevel::from_dbm(14.0).unwrap_or_default(),
             capture: attenuation(6.0),
+            shadowing: None,
         }
     }
 }
 
 impl From<LoraPathLoss> for PathLoss {
     fn from(loss: LoraPathLoss) -> Self {
-        let LoraPathLoss { exponent, reference_loss, transmit_power, capture } = loss;
+        let LoraPathLoss { exponent, reference_loss, transmit_power, capture, shadowing } = loss;
         let capture = Some(capture);
-        Self { exponent, reference_loss, transmit_power, capture, ..Self::default() }
+        Self { exponent, reference_loss, transmit_power, capture, shadowing, ..Self::default() }
     }
 }
 
@@ -78,6 +82,7 @@ impl AlohaSpec {
 impl LoraPathLoss {
     fn check(&self) -> Result<(), String> {
         PathLoss::check_exponent(self.exponent)?;
+        PathLoss::check_shadowing(self.shadowing)?;
         match self.capture.decibels() > 0.0 {
             true => Ok(()),
             false => {

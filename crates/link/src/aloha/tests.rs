@@ -15,7 +15,7 @@ fn metres(x: f64, y: f64) -> NodePosition {
 fn air(spec: &AlohaSpec, devices: &[NodePosition]) -> Air {
     let reception = spec.path_loss.map(|loss| {
         let all: Vec<_> = [metres(0.0, 0.0)].iter().chain(devices).copied().collect();
-        Reception::by_distance(&PathLoss::from(loss), &all)
+        Reception::by_distance(&PathLoss::from(loss), &all, Draw::new(1, 0, 0))
     });
     let mut air = Air::new(spec, reception);
     air.set_gateways(vec![0]);
@@ -130,7 +130,11 @@ fn one_of_several_gateways_suffices() {
     let positions =
         [metres(0.0, 0.0), metres(1_000.0, 0.0), metres(100.0, 0.0), metres(900.0, 0.0)];
     let spec = by_distance();
-    let reception = Reception::by_distance(&PathLoss::from(spec.path_loss.unwrap()), &positions);
+    let reception = Reception::by_distance(
+        &PathLoss::from(spec.path_loss.unwrap()),
+        &positions,
+        Draw::new(1, 0, 0),
+    );
     let mut air = Air::new(&spec, Some(reception));
     let lora = LoraSpec::at(9);
     let mut both = |gateways: &[usize]| {
