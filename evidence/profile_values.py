@@ -4,7 +4,7 @@ python3 evidence/profile_values.py
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,22 @@ def nb_iot(name: str, level: Level) -> str:
     )
 
 
+CORE, OPERATOR = 50.0, 20.0  # guesses of the profiles: core network, and one way through it
+
+
+def nb_iot_round_trip(level: Level, preamble_period: float) -> float:
+    """Mean round trip of one block each way from idle, ms: half a period of random access first."""
+    control = level.control / level.free
+    wait = level.period / 2
+    response = 4 + wait + control + GAP_DOWN + level.down / level.free
+    request = PREAMBLE * level.preambles + response + GAP_ACK + SINGLE_TONE_UNIT * level.up + wait
+    msg4 = wait + control + GAP_DOWN + 2 * level.down / level.free + GAP_ACK + 2 * level.ack
+    up = control + GAP_UP + level.units * level.unit * level.up + GAP_CONTROL
+    data = level.subframes * level.down / level.free
+    down = control + GAP_DOWN + data + GAP_ACK + 2 * level.ack + GAP_CONTROL
+    return preamble_period / 2 + request + msg4 + CORE + up + down + 2 * OPERATOR
+
+
 SLOT, SIFS, CW_MIN, PHY_PREAMBLE, LEGACY = 9, 16, 15, 36, 24  # us, and Mbit/s of acknowledgements
 UDP_HEADERS, LLC, QOS, FCS, ETHERNET = 28, 8, 26, 4, 14  # B
 MOST_BYTES, MOST_US, MOST_FRAMES = 65_535, 5_484, 64
@@ -78,6 +94,10 @@ def main() -> None:
     """Prints the times."""
     for name, level in LEVELS.items():
         print(nb_iot(name, level))
+    for preamble_period in (40, 80, 160, 320, 640, 1280, 2560):
+        levels = (replace(LEVELS["nb-iot"], period=period) for period in (16, 64, 128, 256))
+        means = (f"{nb_iot_round_trip(level, preamble_period):.0f}" for level in levels)
+        print(f"nb-iot, random access every {preamble_period} ms: {', '.join(means)} ms")
     print(wifi(65.0, 1472))
 
 

@@ -22,6 +22,14 @@ pub enum Change {
         /// Whether the links go down.
         down: bool,
     },
+    /// Switches the radio of a node off or on. It matters on channels with `csma`: the radio does not
+    /// receive, acknowledge or sense then.
+    Power {
+        /// Endpoint index.
+        endpoint: usize,
+        /// Whether it is on.
+        is_on: bool,
+    },
     /// Frames pass only between endpoints with the same partition number; the vector is
     /// indexed by endpoint. `None` ends the partition.
     Partition(Option<Vec<u32>>),

@@ -30,6 +30,12 @@ pub struct Segment {
     channels: [Option<SharedChannel>; 2],
     /// Whether the channel needs to know each frame's receiver.
     has_stations: bool,
+    /// Whether the channel needs to know the start of each transmission.
+    shares_air: bool,
+    /// Whether the endpoints are radios, which can be off.
+    has_radios: bool,
+    /// Endpoints whose radio is off.
+    off: Vec<usize>,
     /// Of simulated radios.
     filter: Option<RadioFilter>,
     seed: u64,
@@ -72,6 +78,10 @@ impl Segment {
         if spec.reception.is_some() {
             links.iter_mut().for_each(|link| link[Direction::Up].expect_changes());
         }
+        let shares_air = matches!(spec.channel, Channel::Aloha(_));
+        if shares_air {
+            links.iter_mut().for_each(|link| link[Direction::Up].share_air());
+        }
         for (_, change) in &spec.timetable {
             let Change::Set { links: changing, .. } = change else { continue };
             for (link, direction) in changing {
@@ -84,7 +94,10 @@ impl Segment {
         Self {
             switch,
             channels: SharedChannel::of(&spec.channel, spec.reception.clone(), &links, seed),
-            has_stations: matches!(spec.channel, Channel::Csma(_)),
+            has_stations: matches!(spec.channel, Channel::Csma(_) | Channel::Wifi(_)),
+            shares_air,
+            has_radios: matches!(spec.channel, Channel::Csma(_)),
+            off: Vec::new(),
             filter: filter(&spec.channel),
             links,
             seed,
@@ -120,6 +133,9 @@ impl Segment {
         self.advance(now);
         let number = self.links.len();
         let mut link = Link::new(end.up, end.down, end.states, self.seed, number);
+        if self.shares_air {
+            link[Direction::Up].share_air();
+        }
         for (channel, pipe) in self.channels.iter_mut().zip(link.pipes()) {
             channel.iter_mut().for_each(|channel| channel.attach(pipe));
         }
@@ -277,6 +293,7 @@ impl Segment {
         match change {
             Change::Partition(parts) => self.switch.set_partition(parts),
             Change::Multicast(passes) => self.switch.set_multicast(passes),
+            Change::Power { endpoint, is_on } => self.set_power(endpoint, is_on, now),
             Change::Down { links, down } => {
                 for (link, direction) in links {
                     self.links[link][direction].set_down(down, now);
@@ -287,6 +304,17 @@ impl Segment {
                     self.set(link, direction, &set, over, now);
                 }
             }
+        }
+    }
+
+    fn set_power(&mut self, endpoint: usize, is_on: bool, now: Instant) {
+        if !self.has_radios {
+            return;
+        }
+        self.off.retain(|off| *off != endpoint);
+        self.off.extend((!is_on).then_some(endpoint));
+        for channel in self.channels.iter_mut().flatten() {
+            channel.set_power(endpoint, is_on, now);
         }
     }
 
@@ -327,6 +355,10 @@ impl SharedConfigs {
 mod tests;
 
 #[cfg(test)]
+#[path = "segment/aloha_tests.rs"]
+mod aloha_tests;
+
+#[cfg(test)]
 #[path = "segment/attach_tests.rs"]
 mod attach_tests;
 
@@ -335,9 +367,17 @@ mod attach_tests;
 mod lowpan_tests;
 
 #[cfg(test)]
+#[path = "segment/power_tests.rs"]
+mod power_tests;
+
+#[cfg(test)]
 #[path = "segment/reception_tests.rs"]
 mod reception_tests;
 
 #[cfg(test)]
 #[path = "segment/simulated_tests.rs"]
 mod simulated_tests;
+
+#[cfg(test)]
+#[path = "segment/wifi_tests.rs"]
+mod wifi_tests;

@@ -41,6 +41,7 @@ mod overrides;
 mod pattern;
 mod placeholders;
 mod plan;
+mod plan_channel_text;
 mod plan_links_text;
 mod plan_machine_text;
 mod plan_reception_text;

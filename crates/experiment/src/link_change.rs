@@ -90,7 +90,9 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<(), Errors
 /// What frames of a direction wait for.
 fn channel_wait(channel: &link::Channel, way: Direction) -> ChannelWait {
     match channel {
-        link::Channel::Shared(_) | link::Channel::Csma(_) if way == Direction::Up => {
+        link::Channel::Shared(_) | link::Channel::Csma(_) | link::Channel::Wifi(_)
+            if way == Direction::Up =>
+        {
             ChannelWait::Shared
         }
         link::Channel::Cell { .. } => ChannelWait::Cell,

@@ -7,6 +7,7 @@ use crate::plan::{
     BROKER_NAME, Backend, Interaction, MQTT_PORT, Plan, PlannedChange, PlannedChangeKind,
     PlannedNode, Workload,
 };
+use crate::plan_channel_text::channel_text;
 use crate::plan_links_text::write_links;
 use crate::plan_machine_text::write_programs;
 use crate::plan_reception_text::write_reception;
@@ -26,15 +27,7 @@ impl fmt::Display for Plan {
             write_group(f, nodes)?;
         }
         for network in &self.networks {
-            let channel = match &network.channel {
-                link::Channel::Switch => "switch, full duplex".to_owned(),
-                link::Channel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
-                link::Channel::Csma(csma) => {
-                    let lowpan = lowpan(csma);
-                    format!("channel of {} under CSMA-CA, half duplex{lowpan}", csma.rate)
-                }
-                link::Channel::Cell { up, down } => format!("cell, {up} up, {down} down"),
-            };
+            let channel = channel_text(&network.channel);
             let subnets: Vec<_> = network.subnets().map(|subnet| subnet.to_string()).collect();
             let (name, subnet, mtu) = (&network.name, subnets.join(" and "), network.mtu);
             let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };
@@ -89,21 +82,6 @@ impl Plan {
     fn groups(&self) -> Vec<&[PlannedNode]> {
         self.nodes.chunk_by(|a, b| a.group == b.group).collect()
     }
-}
-
-/// What a channel that carries 6LoWPAN adds to its line.
-fn lowpan(csma: &link::CsmaSpec) -> String {
-    let addresses = match (csma.carries, csma.mac_addresses) {
-        (link::Carried::Lowpan, link::MacAddresses::Extended) => "extended",
-        (link::Carried::Lowpan, link::MacAddresses::Short) => "short",
-        _ => return String::new(),
-    };
-    let contexts = csma.compression().contexts;
-    let contexts = match contexts.is_empty() {
-        true => "no contexts".to_owned(),
-        false => format!("contexts {contexts}"),
-    };
-    format!(", 6LoWPAN with {addresses} addresses and {contexts}")
 }
 
 fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result {

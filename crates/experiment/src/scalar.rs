@@ -7,7 +7,9 @@ use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
 use link::{Limit, SignedBytes};
 use serde_json::Value;
-use units::{Bytes, Charge, Current, Distance, Rate, Ratio, Span, Voltage};
+use units::{
+    Attenuation, Bytes, Charge, Current, Distance, PowerLevel, Rate, Ratio, Span, Voltage,
+};
 
 /// Text of a scalar; anything else is reported as not being `what`.
 fn text<'n>(node: &'n Node, what: &str, sink: &mut Sink) -> Option<&'n str> {
@@ -115,7 +117,9 @@ quantities!(
     Current: "a current such as `4.6 mA`",
     Voltage: "a voltage such as `3.3 V`",
     Charge: "a charge such as `220 mAh`",
-    Distance: "a distance such as `30 m`"
+    Distance: "a distance such as `30 m`",
+    Attenuation: "an attenuation such as `40.2 dB`",
+    PowerLevel: "a power level such as `-85 dBm`"
 );
 
 /// A frequency of events, such as `100/s`.

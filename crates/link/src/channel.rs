@@ -2,7 +2,7 @@
 
 use crate::queue::Queue;
 use crate::step::{Cause, TransitFrame};
-use crate::{CsmaSpec, Impairment, Serialiser};
+use crate::{AlohaSpec, CsmaSpec, Impairment, Serialiser, WifiSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -27,6 +27,10 @@ pub enum Channel {
     },
     /// One half-duplex channel with contention (CSMA).
     Csma(CsmaSpec),
+    /// One half-duplex channel with the contention of Wi-Fi (DCF).
+    Wifi(WifiSpec),
+    /// Radio channels of LoRa devices, without carrier sense.
+    Aloha(AlohaSpec),
 }
 
 /// An event from a shared channel.

@@ -67,6 +67,8 @@ struct Link {
     free: Instant,
     /// Bytes of the acknowledgements that the station itself makes and that have not begun.
     answers: VecDeque<usize>,
+    /// Its radio is off.
+    is_off: bool,
 }
 
 /// Time, kind, link. A link has at most one pending event of its frame; those of its answers have no
@@ -117,6 +119,16 @@ impl Csma {
     pub fn attach(&mut self) {
         self.links.push(Link::default());
         self.air.attach(self.clock);
+    }
+
+    /// Switches the radio of a link's station off or on. While it is off it does not receive, acknowledge
+    /// or sense, and frames that become ready end with [`Ending::Off`].
+    ///
+    /// # Panics
+    /// If `link` does not exist.
+    pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
+        self.links[link].is_off = !is_on;
+        self.air.set_off(link, !is_on, now.max(self.clock));
     }
 
     /// Parameters of the channel.
@@ -278,6 +290,9 @@ impl Csma {
     }
 
     fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        if self.links[link].is_off {
+            return self.finish(link, at, Ending::Off, at);
+        }
         // A transmission that ended within the CCA was detected too. A station that is about to answer
         // does not send.
         let answers = !self.links[link].answers.is_empty();
@@ -299,6 +314,10 @@ impl Csma {
 
     fn start(&mut self, link: usize, at: Instant) {
         let Some(frame) = &self.links[link].frame else { return };
+        if self.links[link].is_off {
+            // Its end is reported there.
+            return self.report_at(at, Step::AckMissed, link);
+        }
         let ends = at + self.spec.airtime(frame.len);
         self.air.start(link, frame.to, at);
         self.links[link].usage.transmissions += 1;
@@ -307,13 +326,21 @@ impl Csma {
 
     fn start_ack(&mut self, link: usize, at: Instant) {
         let to = self.links[link].frame.as_ref().and_then(|frame| frame.to);
+        if to.is_some_and(|to| self.links[to].is_off) {
+            let missed = at + (self.spec.ack_wait - self.spec.turnaround);
+            return self.report_at(missed, Step::AckMissed, link);
+        }
         self.air.start_ack(link, to, at);
         self.report_at(at + self.spec.ack_airtime(), Step::AckEnds, link);
     }
 
     fn start_answer(&mut self, link: usize, at: Instant) {
         let Some(len) = self.links[link].answers.pop_front() else { return };
+        // One whose radio has gone off meanwhile is cut off at once.
         self.air.start_answer(link, at);
+        if self.links[link].is_off {
+            self.air.set_off(link, true, at);
+        }
         self.report_at(at + self.spec.airtime(len), Step::AnswerEnds, link);
     }
 
@@ -360,22 +387,26 @@ impl Csma {
         received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
         let sent = self.leave(link, Kind::Own, at)?;
+        let to = self.links[link].frame.as_ref()?.to;
+        let is_deaf = to.is_some_and(|to| self.links[to].is_off || sent.was_off(to));
+        let was_off = self.links[link].is_off;
         let frame = self.links[link].frame.as_mut()?;
         let (collided, duplicate) = (sent.collided_for_all(), frame.delivered.is_some());
         let clean = self.air.reception.as_ref().map(|_| sent.clean());
         let stations = clean.as_deref();
         let (attempt, kind) = (frame.attempt, ArrivalKind::Frame);
         let arrival = Arrival { link, attempt, at, duplicate, stations, kind };
-        let arrived = !collided && received(arrival);
-        frame.collided = collided;
+        let arrived = !collided && !is_deaf && !was_off && received(arrival);
+        (frame.collided, frame.is_deaf) = (collided, is_deaf);
         if arrived && !duplicate {
             frame.delivered = Some(at);
         }
         if !frame.acknowledged {
             let outcome = match (arrived, collided) {
                 (true, _) => Ending::Sent,
-                (false, true) => Ending::Collided,
-                (false, false) => Ending::Lost,
+                (false, true) if !was_off => Ending::Collided,
+                (false, _) if was_off || is_deaf => Ending::Off,
+                (false, _) => Ending::Lost,
             };
             let free = at + self.spec.interframe(frame.len);
             return self.finish(link, at, outcome, free);
@@ -415,9 +446,16 @@ impl Csma {
     }
 
     fn retry(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        if self.links[link].is_off {
+            return self.finish(link, at, Ending::Off, at);
+        }
         let frame = self.links[link].frame.as_mut()?;
         if frame.attempt == self.spec.retries {
-            let outcome = if frame.collided { Ending::Collided } else { Ending::Lost };
+            let outcome = match (frame.collided, frame.is_deaf) {
+                (true, _) => Ending::Collided,
+                (false, true) => Ending::Off,
+                (false, false) => Ending::Lost,
+            };
             return self.finish(link, at, outcome, at);
         }
         frame.attempt += 1;

@@ -3,6 +3,7 @@
 //! Pure: settings, frames, times and random numbers in, decisions and steps out. Nothing here
 //! does I/O, reads a clock or starts a thread. `engine` does the waiting.
 
+mod aloha;
 mod carried;
 mod cellular_trace;
 mod channel;
@@ -51,7 +52,9 @@ mod test_times;
 mod totals;
 mod trace;
 mod train;
+mod wifi;
 
+pub use aloha::{AlohaSpec, LoraPathLoss};
 pub use carried::Carried;
 pub use cellular_trace::{CellularTrace, CellularTraceError, LightTrace, SizeDelays};
 pub use channel::{Channel, ChannelEvent, Heard};
@@ -94,6 +97,7 @@ pub use step::{Cause, StampedFrame, Step, TransitFrame};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;
+pub use wifi::WifiSpec;
 
 /// One frame as on the wire, including the link header.
 pub type Frame = std::rc::Rc<[u8]>;

@@ -52,6 +52,8 @@ pub struct LinkPipe {
     decisions: FlowDecisions,
     /// The settings change at times that the experiment gives.
     has_timetable: bool,
+    /// The channel takes frames when their transmission begins, not when it ends.
+    offers_starts: bool,
     gates: Vec<Gate>,
     /// Administratively down.
     down: bool,
@@ -105,6 +107,7 @@ impl LinkPipe {
             replay: None,
             random: false,
             alike: false,
+            offers_starts: false,
             config,
             draw,
         };
@@ -135,6 +138,13 @@ impl LinkPipe {
     pub fn expect_changes(&mut self) {
         self.has_timetable = true;
         self.settle();
+    }
+
+    /// The channel behind it decides by the positions of frames, and takes those of a LoRa radio when
+    /// their transmission begins, to see which of them overlap.
+    pub fn share_air(&mut self) {
+        self.offers_starts = true;
+        self.expect_changes();
     }
 
     /// Current settings of this direction.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use units::{Attenuation, Distance, PowerLevel, Ratio};
+use units::{Attenuation, Distance, Draw, PowerLevel, Purpose, Ratio};
 
 /// Distance of [`PathLoss::reference_loss`], m. Closer stations have this loss too: the far-field
 /// formula does not apply there.
@@ -13,6 +13,8 @@ const REFERENCE_M: f64 = 1.0;
 /// Signal-to-noise ratio at the sensitivity, dB: [`bit_error`] then loses 1 % of the frames of 20 B,
 /// which is the definition of the sensitivity (IEEE 802.15.4-2011, 8.1.7).
 const SENSITIVITY_SNR_DB: f64 = 0.403_499;
+/// Largest standard deviation of shadowing: measured ones are 3 to 14 dB (Rappaport, table 4.6).
+const MOST_SHADOWING_DB: f64 = 20.0;
 /// Below this probability a frame of one byte counts as never received: one in a million.
 const LEAST_SUCCESS: f64 = 1e-6;
 
@@ -72,6 +74,10 @@ pub struct PathLoss {
     /// data sheet, SWRS041C, co-channel rejection -3 dB).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<Attenuation>,
+    /// Log-normal shadowing: standard deviation of the loss between two nodes from that of their distance
+    /// (Rappaport, equation 4.69); up to 20 dB. `None`: 0 dB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadowing: Option<Attenuation>,
 }
 
 impl Default for PathLoss {
@@ -84,6 +90,7 @@ impl Default for PathLoss {
             sensitivity: level(-85.0),
             carrier_sense: None,
             capture: None,
+            shadowing: None,
         }
     }
 }
@@ -94,13 +101,7 @@ impl PathLoss {
 
     /// Validates the parameters. The error says what is wrong and, after `; `, what to write.
     pub fn check(&self) -> Result<(), String> {
-        if !Self::EXPONENTS.contains(&self.exponent) {
-            return Err(format!(
-                "`exponent` is {}, outside the range of path loss exponents; use 1 to 10, such as 2 \
-                 in free space",
-                self.exponent
-            ));
-        }
+        Self::check_exponent(self.exponent)?;
         if self.transmit_power.dbm() - self.reference_loss.decibels() < self.sensitivity.dbm() {
             return Err(format!(
                 "{} less {} is below the sensitivity of {} already at 1 m: no frame arrives; use a \
@@ -108,6 +109,7 @@ impl PathLoss {
                 self.transmit_power, self.reference_loss, self.sensitivity
             ));
         }
+        Self::check_shadowing(self.shadowing)?;
         if self.capture.is_some_and(|capture| capture.decibels() == 0.0) {
             return Err("`capture` is 0 dB, with which two equal frames would both survive; use \
                         more, such as 3 dB for radios of IEEE 802.15.4"
@@ -116,14 +118,36 @@ impl PathLoss {
         Ok(())
     }
 
+    /// Whether a path loss exponent is in its range; the error is as of [`Self::check`].
+    pub(crate) fn check_exponent(exponent: f64) -> Result<(), String> {
+        match Self::EXPONENTS.contains(&exponent) {
+            true => Ok(()),
+            false => Err(format!(
+                "`exponent` is {exponent}, outside the range of path loss exponents; use 1 to 10, such \
+                 as 2 in free space"
+            )),
+        }
+    }
+
+    /// Whether a standard deviation of shadowing is in its range; the error is as of [`Self::check`].
+    pub(crate) fn check_shadowing(shadowing: Option<Attenuation>) -> Result<(), String> {
+        match shadowing {
+            Some(shadowing) if shadowing.decibels() > MOST_SHADOWING_DB => Err(format!(
+                "`shadowing` is {shadowing}, more than any that was measured; use up to 20 dB, such as 4 dB \
+                 outdoors"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Attenuation over a distance in metres, dB.
     pub fn decibels(&self, metres: f64) -> f64 {
         let ratio = (metres / REFERENCE_M).max(1.0);
         self.reference_loss.decibels() + 10.0 * self.exponent * ratio.log10()
     }
 
-    fn pair(&self, metres: f64) -> Pair {
-        let level = self.transmit_power.dbm() - self.decibels(metres);
+    fn pair(&self, metres: f64, shadowing: f64) -> Pair {
+        let level = self.transmit_power.dbm() - self.decibels(metres) + shadowing;
         let snr_db = level - self.sensitivity.dbm() + SENSITIVITY_SNR_DB;
         let sensed = self.carrier_sense.unwrap_or(self.sensitivity).dbm();
         let bit_error = bit_error(10f64.powf(snr_db / 10.0));
@@ -145,8 +169,15 @@ fn bit_error(snr: f64) -> f64 {
     (8.0 / 15.0 / 16.0 * sum).clamp(0.0, 0.5)
 }
 
+/// A normally distributed number of a pair of stations: mean 0, standard deviation 1 (Box and Muller 1958).
+fn normal(draw: Draw, one: usize, other: usize) -> f64 {
+    let place = ((one as u64) << 32 | other as u64) << 1;
+    let [first, second] = [place, place | 1].map(|place| draw.uniform(Purpose::Shadowing, place));
+    (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos()
+}
+
 /// A number, which a file may have as a text.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Number {
@@ -199,11 +230,20 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// By the distances between stations at these positions.
-    pub fn by_distance(path_loss: &PathLoss, positions: &[NodePosition]) -> Self {
-        let pair = |from: &NodePosition, to: &NodePosition| path_loss.pair(from.metres_to(*to));
-        let row = |from| positions.iter().map(move |to| pair(from, to));
-        let pairs = positions.iter().flat_map(row).collect();
+    /// By the distances between stations at these positions. `draw` has the shadowing of each pair, which is the same
+    /// in both directions and does not depend on other stations.
+    pub fn by_distance(path_loss: &PathLoss, positions: &[NodePosition], draw: Draw) -> Self {
+        let deviation = path_loss.shadowing.map_or(0.0, Attenuation::decibels);
+        let pair = |from: usize, to: usize| {
+            let shadowing = match deviation > 0.0 && from != to {
+                true => deviation * normal(draw, from.min(to), from.max(to)),
+                false => 0.0,
+            };
+            path_loss.pair(positions[from].metres_to(positions[to]), shadowing)
+        };
+        let all = 0..positions.len();
+        let pairs = all.clone().flat_map(|from| all.clone().map(move |to| (from, to)));
+        let pairs = pairs.map(|(from, to)| pair(from, to)).collect();
         Self { stations: positions.len(), pairs, capture: path_loss.capture }
     }
 
@@ -323,10 +363,42 @@ mod tests {
             (1.3, 127, 0.999, 1.0),
         ] {
             let positions = [place(0.0, 0.0), place(0.6 * metres * factor, 0.8 * metres * factor)];
-            let reception = Reception::by_distance(&PathLoss::default(), &positions);
+            let reception =
+                Reception::by_distance(&PathLoss::default(), &positions, Draw::new(1, 0, 0));
             let loss = 1.0 - reception.success(0, 1, len);
             assert!((least..=most).contains(&loss), "{factor} {len}: {loss}");
         }
+    }
+
+    #[test]
+    fn shadowing_has_its_deviation_and_is_the_same_in_both_directions() {
+        let positions: Vec<_> = (0..100).map(|x| place(f64::from(x), 0.0)).collect();
+        let shadowing = Attenuation::from_decibels(6.0);
+        let model = PathLoss { shadowing, ..PathLoss::default() };
+        let by = |model: &PathLoss, seed| {
+            Reception::by_distance(model, &positions, Draw::new(seed, 0, 0))
+        };
+        let (shadowed, plain) = (by(&model, 1), by(&PathLoss::default(), 1));
+        let level = |reception: &Reception, from, to| reception.level(from, to).unwrap();
+        let mut deviations = Vec::new();
+        for from in 0..100 {
+            for to in 0..from {
+                assert_eq!(level(&shadowed, from, to), level(&shadowed, to, from));
+                deviations.push(level(&shadowed, from, to) - level(&plain, from, to));
+            }
+        }
+        let count = deviations.len() as f64;
+        let mean = deviations.iter().sum::<f64>() / count;
+        let variance = deviations.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / count;
+        // Four standard deviations of 4,950 pairs.
+        assert!(mean.abs() < 0.35, "{mean}");
+        assert!((variance.sqrt() - 6.0).abs() < 0.25, "{variance}");
+        let within = deviations.iter().filter(|own| own.abs() < 6.0).count() as f64 / count;
+        assert!((within - 0.683).abs() < 0.03, "{within}");
+        assert_ne!(by(&model, 2), shadowed, "another seed");
+        // The pairs of the first stations do not depend on others.
+        let few = Reception::by_distance(&model, &positions[..3], Draw::new(1, 0, 0));
+        assert_eq!(level(&few, 0, 2), level(&shadowed, 0, 2));
     }
 
     #[test]
@@ -336,12 +408,15 @@ mod tests {
         for (level, hears) in [("-91.1 dBm", false), ("-91.2 dBm", true), ("-95 dBm", true)] {
             let model =
                 PathLoss { carrier_sense: Some(level.parse().unwrap()), ..PathLoss::default() };
-            let reception = Reception::by_distance(&model, &positions);
+            let reception = Reception::by_distance(&model, &positions, Draw::new(1, 0, 0));
             assert_eq!(reception.hears(0, 1), hears, "{level}");
             assert!(reception.hears(0, 0) && reception.success(0, 1, 20) < 1e-3);
         }
-        let near =
-            Reception::by_distance(&PathLoss::default(), &[place(0.0, 0.0), place(30.0, 0.0)]);
+        let near = Reception::by_distance(
+            &PathLoss::default(),
+            &[place(0.0, 0.0), place(30.0, 0.0)],
+            Draw::new(1, 0, 0),
+        );
         assert!(near.hears(0, 1) && near.hears(1, 0));
     }
 

@@ -63,6 +63,14 @@ impl Transmission {
         }
     }
 
+    /// The LoRa radio, if one schedules the link.
+    pub fn lora(&self) -> Option<&LoraSpec> {
+        match &self.scheduler {
+            Some(Scheduler::Lora(lora)) => Some(lora),
+            _ => None,
+        }
+    }
+
     /// Grants of a cellular network, if they schedule the link.
     pub fn grant(&self) -> Option<&GrantSpec> {
         match &self.scheduler {

@@ -1,10 +1,12 @@
 //! The capacity that the links of a network share, in one direction.
 
+use crate::aloha::AlohaMedium;
 use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::csma::Usage;
 use crate::reception::Reception;
 use crate::shared_medium::SharedMedium;
 use crate::step::TransitFrame;
+use crate::wifi::WifiMedium;
 use crate::{Direction, Link, LinkPipe};
 use units::{Draw, Instant};
 
@@ -16,13 +18,17 @@ pub struct SharedChannel(Kind);
 enum Kind {
     /// One frame at a time.
     Link(SharedLink),
-    /// Contention.
+    /// Contention of IEEE 802.15.4.
     Medium(Box<SharedMedium>),
+    /// Contention of Wi-Fi.
+    Wifi(Box<WifiMedium>),
+    /// Collisions without contention.
+    Aloha(Box<AlohaMedium>),
 }
 
 impl SharedChannel {
     /// The shared channels of `links`, up and down; `None` for a direction that is not shared.
-    /// `reception` is for contention: which links' stations hear each other.
+    /// `reception` is for radio channels: which links' stations hear each other, and at which levels.
     pub fn of(
         channel: &Channel,
         reception: Option<Reception>,
@@ -46,6 +52,15 @@ impl SharedChannel {
                 let medium = SharedMedium::new(spec, reception, pipes(Direction::Up), draw);
                 [Some(Self(Kind::Medium(Box::new(medium)))), None]
             }
+            Channel::Wifi(spec) => {
+                let draw = Draw::new(seed, u64::MAX, 0);
+                let medium = WifiMedium::new(spec, pipes(Direction::Up), draw);
+                [Some(Self(Kind::Wifi(Box::new(medium)))), None]
+            }
+            Channel::Aloha(spec) => {
+                let medium = AlohaMedium::new(spec, reception, pipes(Direction::Up));
+                [Some(Self(Kind::Aloha(Box::new(medium)))), None]
+            }
         }
     }
 
@@ -54,6 +69,8 @@ impl SharedChannel {
         match &mut self.0 {
             Kind::Link(shared) => shared.attach(pipe.config()),
             Kind::Medium(medium) => medium.attach(pipe),
+            Kind::Wifi(medium) => medium.attach(pipe),
+            Kind::Aloha(medium) => medium.attach(pipe),
         }
     }
 
@@ -62,13 +79,23 @@ impl SharedChannel {
         match &mut self.0 {
             Kind::Link(shared) => shared.change(link, pipe.config()),
             Kind::Medium(medium) => medium.change(link, pipe.config()),
+            Kind::Wifi(medium) => medium.change(link, pipe.config()),
+            Kind::Aloha(medium) => medium.change(link, pipe.config()),
+        }
+    }
+
+    /// Switches the radio of `link`'s node off or on. Channels without carrier sense of IEEE 802.15.4 have
+    /// no radios of their nodes.
+    pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
+        if let Kind::Medium(medium) = &mut self.0 {
+            medium.set_power(link, is_on, now);
         }
     }
 
     /// Whether the channel carries frames such as the Ethernet frame `frame`.
     pub fn accepts(&self, frame: &[u8]) -> bool {
         match &self.0 {
-            Kind::Link(_) => true,
+            Kind::Link(_) | Kind::Wifi(_) | Kind::Aloha(_) => true,
             Kind::Medium(medium) => medium.accepts(frame),
         }
     }
@@ -91,6 +118,11 @@ impl SharedChannel {
                 medium.set_loss(link, pipe.config().mean_loss());
                 medium.offer(link, frame, to, now, events);
             }
+            Kind::Wifi(medium) => {
+                medium.set_loss(link, pipe.config().mean_loss());
+                medium.offer(link, frame, to, now, events);
+            }
+            Kind::Aloha(medium) => medium.offer(link, frame, now, events),
         }
     }
 
@@ -99,14 +131,17 @@ impl SharedChannel {
         match &mut self.0 {
             Kind::Link(shared) => shared.turn(now, events),
             Kind::Medium(medium) => medium.turn(now, events),
+            Kind::Wifi(medium) => medium.turn(now, events),
+            Kind::Aloha(medium) => medium.turn(now, events),
         }
     }
 
-    /// Usage by each link; empty for a channel without contention.
+    /// Usage by each link; empty for a channel without carrier sense.
     pub fn usage(&self) -> Vec<Usage> {
         match &self.0 {
-            Kind::Link(_) => Vec::new(),
+            Kind::Link(_) | Kind::Aloha(_) => Vec::new(),
             Kind::Medium(medium) => medium.usage(),
+            Kind::Wifi(medium) => medium.usage(),
         }
     }
 }

@@ -94,6 +94,11 @@ impl SharedMedium {
         self.losses[link] = share;
     }
 
+    /// Switches the radio of `link`'s node off or on.
+    pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
+        self.csma.set_power(link, is_on, now);
+    }
+
     /// Whether the channel carries frames such as the Ethernet frame `frame`.
     pub fn accepts(&self, frame: &[u8]) -> bool {
         self.csma.spec().carries.accepts(frame)

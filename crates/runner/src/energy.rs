@@ -111,11 +111,18 @@ fn work(
     let mut work = Work { seconds, cpu: cpu.max(0.0), off, ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
     let name = &results.plan.nodes[node].name;
+    let mut heard = 0.0;
     for row in links.iter().filter(|row| row.node == *name) {
         let channel = results.plan.network(&row.network).map(|network| &network.channel);
         let rate = match channel {
-            // The channel knows what is on the air, and who hears it.
+            // The channel knows what is on the air, and who hears it; that of IEEE 802.15.4 also when
+            // a radio is off.
             Some(link::Channel::Csma(_)) => {
+                work.sending += row.measured.radio_sending.as_s();
+                heard += row.measured.radio_receiving.as_s();
+                continue;
+            }
+            Some(link::Channel::Wifi(_)) => {
                 work.sending += row.measured.radio_sending.as_s();
                 work.receiving += row.measured.radio_receiving.as_s();
                 continue;
@@ -135,9 +142,10 @@ fn work(
             _ => work.receiving += time,
         }
     }
-    // The medium does not know when a node is off, and counts what it would have heard: it hears the
-    // share of the time in which it is on.
+    // Other channels do not know when a node is off, and count what it would have received: it receives
+    // the share of the time in which it is on.
     work.receiving *= ((seconds - off) / seconds).clamp(0.0, 1.0);
+    work.receiving += heard;
     Some(work)
 }
 

@@ -33,8 +33,11 @@ impl LinkRows {
     ) -> io::Result<Self> {
         let segments = topology.segments.iter().enumerate().map(|(segment, spec)| {
             // The loss of a packet in fragments is not that of its frames, either.
-            let retries = matches!(&spec.channel, Channel::Csma(csma)
-                if csma.retries > 0 || csma.carries == Carried::Lowpan);
+            let retries = match &spec.channel {
+                Channel::Csma(csma) => csma.retries > 0 || csma.carries == Carried::Lowpan,
+                Channel::Wifi(wifi) => wifi.retries > 0,
+                _ => false,
+            };
             let ends = spec.endpoints.iter().enumerate().map(|(endpoint, link)| {
                 let name = &topology.names[segment][endpoint];
                 let (node, interface) = name.split_once(':').unwrap_or((name, ""));

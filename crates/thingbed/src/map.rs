@@ -183,7 +183,10 @@ fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
     let shared = match network.channel {
         link::Channel::Shared(rate) => Some(rate),
         link::Channel::Cell { up, down } => Some(up.min(down)),
-        link::Channel::Switch | link::Channel::Csma(_) => None,
+        link::Channel::Switch
+        | link::Channel::Csma(_)
+        | link::Channel::Wifi(_)
+        | link::Channel::Aloha(_) => None,
     };
     let rates = links.iter().filter_map(|link| link.rate()).chain(shared);
     rates.map(|rate| rate.bit_s() as f64).reduce(f64::min)

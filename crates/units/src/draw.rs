@@ -38,6 +38,10 @@ pub enum Purpose {
     Retry = 17,
     /// Whether a station of a radio channel receives a frame.
     Reception = 18,
+    /// Deviation of the path loss between two nodes from its mean.
+    Shadowing = 20,
+    /// Which of several radio channels a packet is sent on.
+    RadioChannel = 19,
     /// Which of many clients publishes a message.
     Publisher = 32,
     /// Order of operations.

@@ -220,7 +220,10 @@ impl Segment {
         };
         for endpoint in receivers {
             let Some(sent) = reframed.at(self.switch.vlans(endpoint)) else { continue };
-            if self.switch.are_partitioned(link, endpoint) {
+            if self.off.contains(&endpoint) {
+                self.links[endpoint][Direction::Down].missed(frame.frame.len(), Cause::Outage);
+                self.drop(endpoint, Direction::Down, Cause::Outage);
+            } else if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);
             } else if let Some(cause) = heard.and_then(|heard| heard.missed(endpoint)) {
                 self.links[endpoint][Direction::Down].missed(frame.frame.len(), cause);

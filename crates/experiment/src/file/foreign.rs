@@ -1,11 +1,12 @@
 //! Models of the medium that deserialise themselves.
 
-use crate::file::radio::{CsmaKeys, StatesKeys};
+use crate::file::radio::StatesKeys;
+use crate::file::radio_channel::{AlohaKeys, CsmaKeys, WifiKeys};
 use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use link::{CsmaSpec, StatesSpec};
+use link::{AlohaSpec, CsmaSpec, StatesSpec, WifiSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +18,9 @@ pub(crate) trait Model: DeserializeOwned + Clone {
     /// Its keys with types and meanings, for the schema.
     type Keys: JsonSchema;
     /// Names of the keys, for errors.
-    const KEYS: &'static [&'static str];
+    const KEYS: &'static [&'static str] = &[];
+    /// Reads each value as that of any other key, only for the errors.
+    fn check_keys(_node: &Node, _sink: &mut Sink) {}
     /// Checks the values. The error says what is wrong and, after `; `, the fix.
     fn check(&self) -> Result<(), String>;
 }
@@ -33,7 +36,15 @@ impl<T: Model> Read for Foreign<T> {
             sink.expected(&format!("{}, a map of keys and values", T::WHAT), node);
             return None;
         }
-        let label = format!("keys of {}: {}", T::WHAT, T::KEYS.join(", "));
+        let known = sink.problems.len();
+        T::check_keys(node, sink);
+        if sink.problems.len() > known {
+            return None;
+        }
+        let label = match T::KEYS {
+            [] => String::new(),
+            keys => format!("keys of {}: {}", T::WHAT, keys.join(", ")),
+        };
         let model: T = match serde_json::from_value(value(node)) {
             Ok(model) => model,
             Err(error) => {
@@ -107,28 +118,31 @@ impl Model for StatesSpec {
 impl Model for CsmaSpec {
     const WHAT: &'static str = "a channel under CSMA-CA";
     type Keys = CsmaKeys;
-    const KEYS: &'static [&'static str] = &[
-        "rate",
-        "phy_header",
-        "unit_backoff",
-        "min_be",
-        "max_be",
-        "max_backoffs",
-        "cca",
-        "turnaround",
-        "acknowledge",
-        "ack",
-        "ack_wait",
-        "retries",
-        "lifs",
-        "sifs",
-        "carries",
-        "address_filter",
-        "mac_addresses",
-        "contexts",
-        "path_loss",
-        "pair_losses",
-    ];
+    fn check_keys(node: &Node, sink: &mut Sink) {
+        CsmaKeys::read(node, sink);
+    }
+    fn check(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
+impl Model for AlohaSpec {
+    const WHAT: &'static str = "an ALOHA channel";
+    type Keys = AlohaKeys;
+    fn check_keys(node: &Node, sink: &mut Sink) {
+        AlohaKeys::read(node, sink);
+    }
+    fn check(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
+impl Model for WifiSpec {
+    const WHAT: &'static str = "a Wi-Fi channel";
+    type Keys = WifiKeys;
+    fn check_keys(node: &Node, sink: &mut Sink) {
+        WifiKeys::read(node, sink);
+    }
     fn check(&self) -> Result<(), String> {
         self.check()
     }

@@ -12,7 +12,7 @@ use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
-use link::{CsmaSpec, StatesSpec};
+use link::{AlohaSpec, CsmaSpec, StatesSpec, WifiSpec};
 use schemars::JsonSchema;
 use units::{Bytes, Rate, Span};
 
@@ -197,6 +197,12 @@ pub(crate) enum Channel {
     /// One half-duplex channel with contention: unslotted CSMA-CA of IEEE 802.15.4, with backoffs,
     /// collisions, acknowledgements and retransmissions. An `up` loss applies to each transmission.
     Csma(#[schemars(with = "At<Foreign<CsmaSpec>>")] CsmaSpec),
+    /// One half-duplex channel with the contention of Wi-Fi (DCF): backoffs, collisions, aggregation,
+    /// acknowledgements and retransmissions. An `up` loss applies to each transmission of a frame
+    Wifi(#[schemars(with = "At<Foreign<WifiSpec>>")] WifiSpec),
+    /// Radio channels on which LoRa devices send at random, without sensing them: packets that overlap
+    /// on the same channel and spreading factor collide. For links with `lora`
+    Aloha(#[schemars(with = "At<Foreign<AlohaSpec>>")] AlohaSpec),
 }
 
 /// Capacities of a cell.
@@ -228,26 +234,32 @@ impl Read for Channel {
                 let mut fields = Fields::of(node, "a channel", sink)?;
                 let cell = fields.optional("cell").map(Self::Cell);
                 let csma: Option<Foreign<CsmaSpec>> = fields.optional("csma");
-                // A channel without any of the three is reported as one without `shared`, the
-                // simplest.
-                let other = fields.has("cell") || fields.has("csma");
-                let shared = match other {
-                    true => fields.optional("shared"),
-                    false => fields.required("shared"),
-                };
+                let wifi: Option<Foreign<WifiSpec>> = fields.optional("wifi");
+                let aloha: Option<Foreign<AlohaSpec>> = fields.optional("aloha");
+                // A channel of no kind is reported as one without `shared`, the simplest.
+                let shared =
+                    match ["cell", "csma", "wifi", "aloha"].iter().any(|kind| fields.has(kind)) {
+                        true => fields.optional("shared"),
+                        false => fields.required("shared"),
+                    };
                 fields.finish();
-                let kinds = [cell, csma.map(|csma| Self::Csma(csma.0)), shared.map(Self::Shared)];
+                let csma = csma.map(|csma| Self::Csma(csma.0));
+                let aloha = aloha.map(|aloha| Self::Aloha(aloha.0));
+                let wifi = wifi.map(|wifi| Self::Wifi(wifi.0));
+                let kinds = [cell, csma, wifi, aloha, shared.map(Self::Shared)];
                 let mut given = kinds.into_iter().flatten();
                 let first = given.next();
                 if given.next().is_some() {
                     let problem = Problem::new("a network has only one channel").at(node.place);
-                    sink.add(problem.label("use one of `shared`, `cell` and `csma`"));
+                    sink.add(
+                        problem.label("use one of `shared`, `cell`, `csma`, `wifi` and `aloha`"),
+                    );
                 }
                 first
             }
             _ => {
                 let what = "`switch`, `{shared: 250 kbit/s}`, `{cell: {up: 5 Mbit/s, down: 10 \
-                            Mbit/s}}` or `{csma: {}}`";
+                            Mbit/s}}`, `{csma: {}}`, `{wifi: {}}` or `{aloha: {}}`";
                 sink.expected(what, node);
                 None
             }

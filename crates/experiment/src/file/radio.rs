@@ -1,10 +1,8 @@
-//! Schema of radio states and of CSMA-CA, which the medium's own code reads.
+//! Schema of radio states, which the medium's own code reads.
 
-use crate::read::{At, OneOrMore};
-use crate::scalar::Word;
-use link::{CsmaSpec, PathLoss};
+use crate::read::At;
 use schemars::JsonSchema;
-use units::{Attenuation, Bytes, PowerLevel, Rate, Span};
+use units::{Bytes, Span};
 
 /// States of a device's radio.
 #[derive(JsonSchema)]
@@ -128,122 +126,8 @@ struct HalfDuplexKeys {
     guard: Option<At<Span>>,
 }
 
-/// Unslotted CSMA-CA of IEEE 802.15.4. The defaults are the standard's values at 2.4 GHz.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "Csma")]
-#[allow(dead_code)]
-pub(crate) struct CsmaKeys {
-    /// Data rate on air, also of headers and acknowledgements. Default: 250 kbit/s.
-    rate: Option<At<Rate>>,
-    /// Bytes before each frame and acknowledgement: preamble (4 B), start of frame (1 B), length (1
-    /// B). Default: 6 B.
-    phy_header: Option<At<Bytes>>,
-    /// Backoff unit: aUnitBackoffPeriod, 20 symbols. Default: 320 us.
-    unit_backoff: Option<At<Span>>,
-    /// Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units. Range: 0 to
-    /// `max_be`. Default: 3.
-    #[schemars(extend("minimum" = CsmaSpec::MIN_BE.start(), "maximum" = CsmaSpec::MIN_BE.end()))]
-    min_be: Option<At<u32>>,
-    /// Maximum backoff exponent; each busy clear channel assessment (CCA) adds one. Range: 3 to 8.
-    /// Default: 5.
-    #[schemars(extend("minimum" = CsmaSpec::MAX_BE.start(), "maximum" = CsmaSpec::MAX_BE.end()))]
-    max_be: Option<At<u32>>,
-    /// Maximum number of consecutive busy CCAs; after one more, the frame is given up. Range: 0 to
-    /// 5. Default: 4.
-    #[schemars(extend("minimum" = CsmaSpec::MAX_BACKOFFS.start(), "maximum" = CsmaSpec::MAX_BACKOFFS.end()))]
-    max_backoffs: Option<At<u32>>,
-    /// Duration of a CCA: 8 symbols. Any transmission during this time makes the channel busy.
-    /// Default: 128 us.
-    cca: Option<At<Span>>,
-    /// Time to switch between reception and transmission: aTurnaroundTime, 12 symbols. Also the
-    /// time from the end of a frame to its acknowledgement. Default: 192 us.
-    turnaround: Option<At<Span>>,
-    /// Whether unicast frames are acknowledged, and retransmitted without acknowledgement. Default:
-    /// true.
-    acknowledge: Option<At<bool>>,
-    /// Length of an acknowledgement, without `phy_header`. Default: 5 B.
-    ack: Option<At<Bytes>>,
-    /// Acknowledgement timeout after the end of a frame: macAckWaitDuration, 54 symbols. Default:
-    /// 864 us.
-    ack_wait: Option<At<Span>>,
-    /// Maximum number of retransmissions of an unacknowledged frame. Range: 0 to 7. Default: 3.
-    #[schemars(extend("minimum" = CsmaSpec::RETRIES.start(), "maximum" = CsmaSpec::RETRIES.end()))]
-    retries: Option<At<u32>>,
-    /// Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
-    /// Default: 640 us.
-    lifs: Option<At<Span>>,
-    /// Interframe space after a shorter frame: 12 symbols. Default: 192 us.
-    sifs: Option<At<Span>>,
-    /// What the channel carries: Ethernet frames; with `lowpan`, IPv6 packets as frames of IEEE
-    /// 802.15.4, compressed and fragmented by 6LoWPAN; or frames of simulated radios, which
-    /// acknowledge and retransmit themselves, so that `acknowledge` and `retries` have no effect.
-    /// Default: `ethernet`.
-    carries: Option<At<Carried>>,
-    /// Whether simulated radios get only those frames that may concern them, as from a radio with an
-    /// address filter. That saves most of the work with many devices; devices that listen to all
-    /// frames do not hear them all then. Only with `carries: openthread` or `zep`. Default: false.
-    address_filter: Option<At<bool>>,
-    /// Addresses in the MAC headers of 6LoWPAN: `extended` ones have 8 B, `short` ones 2 B. Only with
-    /// `carries: lowpan`. Default: `extended`.
-    mac_addresses: Option<At<MacAddresses>>,
-    /// Contexts of 6LoWPAN, at most 16: prefixes whose addresses packets have in a short form. `[]` for
-    /// none. Only with `carries: lowpan`. Values: IPv6 prefix, or list of these. Default: the network's IPv6
-    /// subnet.
-    contexts: Option<At<OneOrMore<At<String>>>>,
-    /// Loss by the distance between nodes, which need a `position`. Default: all nodes hear each
-    /// other, without loss.
-    path_loss: Option<PathLossKeys>,
-    /// File with the loss from node to node, in place of `path_loss`: lines such as
-    /// `meter-1,gateway,5 %`, each for both directions unless the other has a line. Pairs without a
-    /// line do not hear each other. Values: path. Default: none.
-    pair_losses: Option<At<String>>,
-}
-
-/// Log-distance path loss.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields, rename = "PathLoss")]
-#[allow(dead_code)]
-struct PathLossKeys {
-    /// Path loss exponent: 2 in free space, 2.7 to 6 with obstacles. Range: 1 to 10. Default: 3.
-    #[schemars(extend("minimum" = PathLoss::EXPONENTS.start(), "maximum" = PathLoss::EXPONENTS.end()))]
-    exponent: Option<At<f64>>,
-    /// Attenuation at 1 m, also for closer nodes; 40.2 dB is that of free space at 2.45 GHz.
-    /// Default: 40.2 dB.
-    reference_loss: Option<At<Attenuation>>,
-    /// Transmit power of all nodes, with the gain of both antennas. Default: 0 dBm.
-    transmit_power: Option<At<PowerLevel>>,
-    /// Received level at which 1 % of the frames of 20 B are lost. Default: -85 dBm, the
-    /// requirement of IEEE 802.15.4.
-    sensitivity: Option<At<PowerLevel>>,
-    /// Received level from which a node senses a transmission, and from which it disturbs the
-    /// reception of others. Default: `sensitivity`.
-    carrier_sense: Option<At<PowerLevel>>,
-    /// Capture effect: a frame survives a collision at a receiver if it is stronger than the sum of
-    /// all others by this, 3 dB for radios of IEEE 802.15.4. Default: none, colliding frames are lost.
-    capture: Option<At<Attenuation>>,
-}
-
-/// What a channel under CSMA-CA carries.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Carried;
-
-impl Word for Carried {
-    const WHAT: &'static str = "what a channel carries";
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("ethernet", Self), ("lowpan", Self), ("openthread", Self), ("zep", Self)];
-}
-
-/// Kind of address in MAC headers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MacAddresses;
-
-impl Word for MacAddresses {
-    const WHAT: &'static str = "a kind of MAC address";
-    const WORDS: &'static [(&'static str, Self)] = &[("extended", Self), ("short", Self)];
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use link::{HalfDuplex, Promotion, Reach, Slow, State, StatesSpec};
     use serde::de::DeserializeOwned;
@@ -251,14 +135,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Keys that the medium's code knows, from its error about an unknown key.
-    fn read_keys<T: DeserializeOwned>() -> BTreeSet<String> {
+    pub(crate) fn read_keys<T: DeserializeOwned>() -> BTreeSet<String> {
         let error = serde_json::from_value::<T>(json!({ "stranger": 1 })).err().unwrap();
         let error = error.to_string();
         let (_, known) = error.split_once("expected").unwrap();
         known.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
-    fn schema_keys<T: JsonSchema>() -> BTreeSet<String> {
+    pub(crate) fn schema_keys<T: JsonSchema>() -> BTreeSet<String> {
         let schema = schemars::schema_for!(T).to_value();
         schema["properties"].as_object().unwrap().keys().cloned().collect()
     }
@@ -271,18 +155,10 @@ mod tests {
         assert_eq!(read_keys::<Promotion>(), schema_keys::<PromotionKeys>());
         assert_eq!(read_keys::<Reach>(), schema_keys::<ReachKeys>());
         assert_eq!(read_keys::<HalfDuplex>(), schema_keys::<HalfDuplexKeys>());
-        assert_eq!(read_keys::<CsmaSpec>(), schema_keys::<CsmaKeys>());
-        assert_eq!(read_keys::<PathLoss>(), schema_keys::<PathLossKeys>());
     }
 
     #[test]
-    fn the_medium_reads_the_words_of_the_schema() {
-        for (word, _) in Carried::WORDS {
-            serde_json::from_value::<CsmaSpec>(json!({ "carries": word })).unwrap();
-        }
-        for (word, _) in MacAddresses::WORDS {
-            serde_json::from_value::<CsmaSpec>(json!({ "mac_addresses": word })).unwrap();
-        }
+    fn the_medium_reads_the_services_of_the_schema() {
         let slow: Value = json!({ "slow": { "up": { "byte": "1 ms" }, "down": {} } });
         for service in [json!("full"), slow] {
             serde_json::from_value::<State>(json!({ "name": "a", "service": service })).unwrap();

@@ -237,6 +237,7 @@ impl Typed {
         let shared = match channel {
             Some(Channel::Shared(rate)) => Some(*rate),
             Some(Channel::Csma(csma)) => Some(csma.rate),
+            Some(Channel::Wifi(wifi)) => Some(wifi.rate),
             _ => None,
         };
         let states = link.states.map(|at| at.value.0);

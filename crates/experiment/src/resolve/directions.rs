@@ -30,7 +30,7 @@ pub(super) fn directions(
 /// What frames of a direction wait for.
 pub(super) fn channel_wait(channel: Option<&Channel>, up: bool) -> ChannelWait {
     match channel {
-        Some(Channel::Shared(_) | Channel::Csma(_)) if up => ChannelWait::Shared,
+        Some(Channel::Shared(_) | Channel::Csma(_) | Channel::Wifi(_)) if up => ChannelWait::Shared,
         Some(Channel::Cell(_)) => ChannelWait::Cell,
         _ => ChannelWait::No,
     }

@@ -144,6 +144,8 @@ impl Resolved<'_> {
                 link::Channel::Csma(lowpan::with_contexts(csma, subnet))
             }
             Some(Channel::Cell(cell)) => link::Channel::Cell { up: cell.up, down: cell.down },
+            Some(Channel::Wifi(wifi)) => link::Channel::Wifi(wifi.clone()),
+            Some(Channel::Aloha(aloha)) => link::Channel::Aloha(aloha.clone()),
         }
     }
 
@@ -171,7 +173,8 @@ impl Resolved<'_> {
             link::Channel::Shared(rate) => return Some(rate),
             link::Channel::Cell { up, down } => return Some(up.min(down)),
             link::Channel::Csma(csma) => return Some(csma.rate),
-            link::Channel::Switch => {}
+            link::Channel::Wifi(wifi) => return Some(wifi.basic_rate),
+            link::Channel::Switch | link::Channel::Aloha(_) => {}
         }
         let own = self.links.iter().filter(|(name, _)| self.members.has_link(name));
         let directions = own.flat_map(|(_, link)| [link.up.rate(), link.down.rate()]);
@@ -225,13 +228,10 @@ pub(super) fn resolve<'f>(
     let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
     let links = planned_links(links, base);
-    let pair_losses = match placed {
-        Some(At { value: Channel::Csma(csma), place }) => {
-            let radio = Radio { name, place: *place, members: &members, nodes, services };
-            radio.pair_losses(csma, base, sink)
-        }
-        _ => Vec::new(),
-    };
+    let pair_losses = placed.map(|at| {
+        let radio = Radio { name, place: at.place, members: &members, nodes, services };
+        radio.losses(&at.value, &|name| has_lora(&links, name), base, sink)
+    });
     let channel = channel.cloned();
     let vlans = vlans::of(name, network, &members, nodes, sink);
     Some(Resolved {
@@ -258,8 +258,14 @@ pub(super) fn resolve<'f>(
         own_vlans: Vec::new(),
         without_interfaces: without_interfaces(network, file),
         place,
-        pair_losses,
+        pair_losses: pair_losses.unwrap_or_default(),
     })
+}
+
+/// Whether the links of a group or node have `lora`; `None` if `links` has no entry of it.
+fn has_lora(links: &[(&str, Planned)], name: &str) -> Option<bool> {
+    let link = links.iter().find(|(own, _)| *own == name);
+    link.map(|(_, link)| link.up.transmission.lora().is_some())
 }
 
 /// Whether any group is attached.

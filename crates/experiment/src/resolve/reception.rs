@@ -1,13 +1,13 @@
 //! Resolves the loss between the nodes of a radio channel: positions, and tables of losses.
 
-use crate::file::Group;
+use crate::file::{Channel, Group};
 use crate::plan::PlannedServices;
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::members::Members;
 use crate::resolve::nodes::Nodes;
 use crate::source::Place;
-use link::{CsmaSpec, NodePosition, PairLoss};
+use link::{AlohaSpec, CsmaSpec, NodePosition, PairLoss};
 use std::collections::HashSet;
 use std::path::Path;
 use units::Ratio;
@@ -28,29 +28,31 @@ pub(super) struct Radio<'r, 'f> {
 }
 
 impl Radio<'_, '_> {
-    /// Checks that the loss between any two nodes of the network is known, and reads its table, if it
-    /// has one. Paths are relative to `base`.
-    pub fn pair_losses(
+    /// Checks the network's channel against its nodes, and reads its table of losses, if it has one.
+    /// `has_lora` as of [`Self::check_aloha`], `base` as of [`Self::pair_losses`].
+    pub fn losses(
         &self,
-        csma: &CsmaSpec,
+        channel: &Channel,
+        has_lora: &dyn Fn(&str) -> Option<bool>,
         base: &Path,
         sink: &mut Sink,
     ) -> Vec<PairLoss<String>> {
+        match channel {
+            Channel::Csma(csma) => return self.pair_losses(csma, base, sink),
+            Channel::Aloha(aloha) => self.check_aloha(aloha, has_lora, sink),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Checks that the loss between any two nodes of the network is known, and reads its table, if it
+    /// has one. Paths are relative to `base`.
+    fn pair_losses(&self, csma: &CsmaSpec, base: &Path, sink: &mut Sink) -> Vec<PairLoss<String>> {
         if !csma.has_reception() {
             return Vec::new();
         }
-        if self.members.size > MAX_STATIONS {
-            let text = format!("`{}` has {} nodes", self.name, self.members.size);
-            let label = format!(
-                "a network with `path_loss` or `pair_losses` can have {MAX_STATIONS}; use several networks"
-            );
-            sink.add(Problem::new(text).at(self.place).label(label));
+        if !self.check_stations(sink) {
             return Vec::new();
-        }
-        if self.services.any() {
-            let text = format!("the node of the services of `{}` has no position", self.name);
-            let label = "remove `nat`, `dhcp` and `dns`, or `path_loss` and `pair_losses`";
-            sink.add(Problem::new(text).at(self.place).label(label));
         }
         if csma.path_loss.is_some() {
             self.check_positions(sink);
@@ -65,6 +67,61 @@ impl Radio<'_, '_> {
                 Vec::new()
             }
         }
+    }
+
+    /// Checks that nodes of the network send with LoRa, and with `path_loss` that all have a position and
+    /// some receive. `has_lora` says whether the entry of a group or node in the network's links has
+    /// `lora`, if there is one.
+    fn check_aloha(
+        &self,
+        aloha: &AlohaSpec,
+        has_lora: &dyn Fn(&str) -> Option<bool>,
+        sink: &mut Sink,
+    ) {
+        let is_device = |group: &str, index: u64| {
+            let (_, names) = self.members.find(group, index)?;
+            Some(names.iter().find_map(|name| has_lora(name)).unwrap_or_default())
+        };
+        let nodes = self.members.attached().flat_map(|(group, index)| {
+            let all = 0..self.nodes.count(group).map_or(1, u64::from);
+            let indices = index.map_or(all, |index| index..index + 1);
+            indices.filter_map(move |index| is_device(group, index))
+        });
+        let (devices, gateways): (Vec<bool>, Vec<bool>) = nodes.partition(|is_device| *is_device);
+        if devices.is_empty() {
+            let text = format!("no link of `{}` has `lora`, so no packets can collide", self.name);
+            let label = "give the links of devices `up: {lora: {spreading_factor: 7}}`, or the network \
+                         `profile: lora-eu868`";
+            sink.add(Problem::new(text).at(self.place).label(label));
+        }
+        if aloha.path_loss.is_none() || !self.check_stations(sink) {
+            return;
+        }
+        self.check_positions(sink);
+        if gateways.is_empty() {
+            let text = format!("all links of `{}` have `lora`, so no node is a gateway", self.name);
+            let label = "gateways are nodes without `lora`: write `GROUP: {profile: none}` in `links`, or \
+                         remove `path_loss`";
+            sink.add(Problem::new(text).at(self.place).label(label));
+        }
+    }
+
+    /// Checks that all nodes can have a place, and that they are not too many.
+    fn check_stations(&self, sink: &mut Sink) -> bool {
+        if self.members.size > MAX_STATIONS {
+            let text = format!("`{}` has {} nodes", self.name, self.members.size);
+            let label = format!(
+                "a network with `path_loss` or `pair_losses` can have {MAX_STATIONS}; use several networks"
+            );
+            sink.add(Problem::new(text).at(self.place).label(label));
+            return false;
+        }
+        if self.services.any() {
+            let text = format!("the node of the services of `{}` has no position", self.name);
+            let label = "remove `nat`, `dhcp` and `dns`, or `path_loss` and `pair_losses`";
+            sink.add(Problem::new(text).at(self.place).label(label));
+        }
+        true
     }
 
     fn check_positions(&self, sink: &mut Sink) {

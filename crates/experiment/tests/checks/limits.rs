@@ -219,6 +219,17 @@ workloads: [{mqtt: {broker: a, publishers: b, subscribers: c, pattern: many-to-o
     case(["Csma", "max_be"], "profiles: {p: {channel: {csma: {max_be: @}}}}", &["3", "8"], &["2", "9"]),
     case(["Csma", "max_backoffs"], "profiles: {p: {channel: {csma: {max_backoffs: @}}}}", &["0", "5"], &["6", "-1"]),
     case(["Csma", "retries"], "profiles: {p: {channel: {csma: {retries: @}}}}", &["0", "7"], &["8", "-1"]),
+    case(["Wifi", "aggregate"], "profiles: {p: {channel: {wifi: {aggregate: @}}}}", &["1", "64"], &["0", "65"]),
+    case(["Wifi", "retries"], "profiles: {p: {channel: {wifi: {retries: @}}}}", &["0", "255"], &["256", "-1"]),
+    case(["Wifi", "cw_min"], "profiles: {p: {channel: {wifi: {cw_max: 32767, cw_min: @}}}}", &["0", "32767"], &["32768", "-1"]),
+    case(["Wifi", "cw_max"], "profiles: {p: {channel: {wifi: {cw_min: 0, cw_max: @}}}}", &["0", "32767"], &["65535", "-1"]),
+    case(["Aloha", "channels"], "profiles: {p: {channel: {aloha: {channels: @}}}}", &["1", "96"], &["0", "97"]),
+    case(
+        ["LoraPathLoss", "exponent"],
+        "profiles: {p: {channel: {aloha: {path_loss: {exponent: @}}}}}",
+        &["1", "10"],
+        &["0.99", "10.01"],
+    ),
     case(
         ["Impairment", "gap"],
         "networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {delay: 9 ms, reorder: 5 %, gap: @}}}}}",

@@ -13,6 +13,8 @@ pub enum Ending {
     Collided,
     /// Given up before another transmission: the channel was always busy.
     NoAccess,
+    /// The station, or the only receiver, is off.
+    Off,
 }
 
 /// The end of one frame's contention.
@@ -99,4 +101,6 @@ pub(super) struct Frame {
     pub delivered: Option<Instant>,
     /// Whether the last transmission collided.
     pub collided: bool,
+    /// Whether its receiver was off then.
+    pub is_deaf: bool,
 }

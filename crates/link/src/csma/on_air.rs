@@ -26,13 +26,15 @@ struct Station {
     idle_since: Instant,
     /// Start of its reception, if it receives.
     since: Instant,
+    /// Its radio neither receives nor senses.
+    is_off: bool,
     sending: Span,
     receiving: Span,
 }
 
 impl Station {
     fn receives(self) -> bool {
-        self.own == 0 && self.heard > 0
+        self.own == 0 && self.heard > 0 && !self.is_off
     }
 
     /// Changes the numbers of transmissions at `at`.
@@ -74,6 +76,8 @@ struct Receiver {
     /// `None`: all stations, which hear each other.
     station: Option<usize>,
     collided: bool,
+    /// Whether its radio was off at some time of the transmission.
+    was_off: bool,
 }
 
 impl OnAir {
@@ -87,9 +91,14 @@ impl OnAir {
         self.collided() && self.receivers.iter().all(|receiver| receiver.collided)
     }
 
-    /// The stations at which it did not collide.
+    /// Whether the radio of `station` was off at some time of it.
+    pub fn was_off(&self, station: usize) -> bool {
+        self.receivers.iter().any(|own| own.station == Some(station) && own.was_off)
+    }
+
+    /// The stations that were on and at which it did not collide.
     pub fn clean(&self) -> Vec<usize> {
-        let clean = self.receivers.iter().filter(|receiver| !receiver.collided);
+        let clean = self.receivers.iter().filter(|own| !own.collided && !own.was_off);
         clean.filter_map(|receiver| receiver.station).collect()
     }
 }
@@ -107,6 +116,18 @@ impl Air {
         let (station, reception) = (self.stations.len(), self.reception.as_deref());
         let heard = self.sent.iter().filter(|sent| hears(reception, sent.sender, station)).count();
         self.stations.push(Station { heard: heard as u32, since: now, ..Station::default() });
+    }
+
+    /// Switches the radio of `station` off or on at `at`. What it sends breaks off and is received by none.
+    pub fn set_off(&mut self, station: usize, is_off: bool, at: Instant) {
+        self.stations[station].change(at, |station| station.is_off = is_off);
+        for sent in &mut self.sent {
+            let is_sender = sent.sender == station;
+            for receiver in &mut sent.receivers {
+                receiver.was_off |= is_off && receiver.station == Some(station);
+                receiver.collided |= is_off && is_sender;
+            }
+        }
     }
 
     /// Whether `station` has heard no transmission since then, and hears none now.
@@ -169,9 +190,11 @@ impl Air {
             let receivers = other.receivers.iter_mut().zip(collided);
             receivers.for_each(|(receiver, collided)| receiver.collided |= collided);
         }
-        let receivers = to
-            .into_iter()
-            .map(|station| Receiver { station, collided: self.is_late(&sent, station) });
+        let receivers = to.into_iter().map(|station| Receiver {
+            station,
+            collided: self.is_late(&sent, station),
+            was_off: station.is_some_and(|station| self.stations[station].is_off),
+        });
         sent.receivers = receivers.collect();
         for (station, heard) in self.stations.iter_mut().enumerate() {
             if station == sent.sender {

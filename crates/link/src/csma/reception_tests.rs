@@ -239,7 +239,8 @@ fn any_layout_ends_each_frame_once_and_collides_by_overlap_at_the_receiver() {
     let mut all_collisions = 0;
     for seed in 0..40 {
         let places: Vec<_> = (0..12).map(|station| place(seed, station)).collect();
-        let reception = Arc::new(Reception::by_distance(&PathLoss::default(), &places));
+        let reception =
+            Arc::new(Reception::by_distance(&PathLoss::default(), &places, Draw::new(1, 0, 0)));
         // Each station sends to the next one, heard or not.
         let to: Vec<usize> = (0..12).map(|link| (link + 1) % 12).collect();
         let (ended, csma) = saturated(&unacknowledged(), Some(reception.clone()), &to, 2);
@@ -270,7 +271,11 @@ fn captured(distances: [f64; 2], later_ns: u64, capture: Option<&str>) -> [bool;
     let capture = capture.map(|text| text.parse().unwrap());
     let path_loss = PathLoss { capture, ..PathLoss::default() };
     let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 3, draw(28));
-    csma.set_reception(Some(Arc::new(Reception::by_distance(&path_loss, &positions))));
+    csma.set_reception(Some(Arc::new(Reception::by_distance(
+        &path_loss,
+        &positions,
+        Draw::new(1, 0, 0),
+    ))));
     csma.ready_for(1, 0, FRAME, at(0));
     csma.ready_for(2, 0, FRAME, at(later_ns));
     let mut arrived = [false; 2];
@@ -313,7 +318,7 @@ fn interferers_add_up() {
     // 20 m and 27.19 m: 4 dB.
     let places = [(0.0, 0.0), (20.0, 0.0), (-27.2, 0.0), (0.0, 27.2)].map(place);
     let path_loss = PathLoss { capture: Some("3 dB".parse().unwrap()), ..PathLoss::default() };
-    let reception = Reception::by_distance(&path_loss, &places);
+    let reception = Reception::by_distance(&path_loss, &places, Draw::new(1, 0, 0));
     assert!(reception.captures(1, 0, [2].into_iter()));
     assert!(reception.captures(1, 0, [3].into_iter()));
     assert!(!reception.captures(1, 0, [2, 3].into_iter()));
@@ -349,7 +354,11 @@ fn two_transmissions_of_one_station_destroy_each_other_despite_capture() {
     let positions = [0.0, 20.0].map(|x| NodePosition { x: metres(x), y: metres(0.0) });
     let path_loss = PathLoss { capture: Some("3 dB".parse().unwrap()), ..PathLoss::default() };
     let mut csma = Csma::new(&CsmaSpec { min_be: 0, ..unacknowledged() }, 2, draw(30));
-    csma.set_reception(Some(Arc::new(Reception::by_distance(&path_loss, &positions))));
+    csma.set_reception(Some(Arc::new(Reception::by_distance(
+        &path_loss,
+        &positions,
+        Draw::new(1, 0, 0),
+    ))));
     csma.ready_for(1, 0, FRAME, at(0));
     assert_eq!(csma.step(at(400_000), &mut |_| true), None);
     csma.answer(1, 5, at(400_000));

@@ -21,6 +21,7 @@ impl LinkPipe {
         match cause {
             Cause::Lost => self.record.totals.lost += 1,
             Cause::Overflow => self.record.totals.overflow += 1,
+            Cause::Outage => self.record.totals.outage += 1,
             Cause::WeakSignal => self.record.totals.weak_signal += 1,
             Cause::NoAccess => {
                 self.record.totals.denied += 1;

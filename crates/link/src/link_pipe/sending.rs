@@ -165,8 +165,21 @@ impl LinkPipe {
         self.busy_until = self.busy_until.max(left);
         self.ahead.add(len, left);
         match channel {
-            true => steps.push(Step::Offer(frame, left)),
+            true => steps.push(self.offer(frame, left)),
             false => self.depart(frame, left, steps),
+        }
+    }
+
+    /// The offer to the channel of a frame whose transmission ends at `left`.
+    fn offer(&self, frame: TransitFrame, left: Instant) -> Step {
+        let transmission = &self.config.transmission;
+        match transmission.lora().filter(|_| self.offers_starts) {
+            None => Step::Offer(frame, left),
+            Some(lora) => {
+                let on_wire = transmission.framing.on_wire(frame.frame.len());
+                let starts = left.checked_sub(lora.time_on_air(on_wire));
+                Step::Offer(frame, starts.unwrap_or(left))
+            }
         }
     }
 
@@ -189,7 +202,7 @@ impl LinkPipe {
         self.record.totals.busy += left - self.busy_until.max(now);
         (self.busy_until, self.sending) = (left, frame.frame.len());
         match channel {
-            true => steps.push(Step::Offer(frame, left)),
+            true => steps.push(self.offer(frame, left)),
             false => self.depart(frame, left, steps),
         }
     }

@@ -137,6 +137,12 @@ fn eight() -> u32 {
     8
 }
 
+/// Symbols of a preamble by which a receiver finds a packet.
+const FOUND_BY: u32 = 5;
+/// Thermal noise at 290 K, dBm per Hz.
+const THERMAL_NOISE_DBM_HZ: f64 = -174.0;
+/// Noise figure of a receiver, dB (AN1200.22).
+const NOISE_FIGURE_DB: f64 = 6.0;
 /// A symbol that is longer needs the optimisation for low data rates.
 const LONG_SYMBOL: Span = Span::from_ms(16);
 
@@ -172,6 +178,21 @@ impl LoraSpec {
         // 17 of them are the 4.25 symbols at the end of the preamble.
         let quarters = 4 * (u64::from(self.preamble) + symbols) + 17;
         Span::from_ns(quarters * symbol.as_ns() / 4)
+    }
+
+    /// Time of the preamble's start that may be disturbed: its last five symbols suffice to find the
+    /// packet (Bor et al., MSWiM 2016).
+    pub fn spare_preamble(&self) -> Span {
+        u64::from(self.preamble.saturating_sub(FOUND_BY)) * self.symbol()
+    }
+
+    /// Lowest level at which a receiver demodulates, dBm: thermal noise at 290 K, the noise figure and
+    /// the lowest signal-to-noise ratio of the spreading factor (Semtech SX1276 data sheet, table 13: -7.5 dB
+    /// at SF7, 2.5 dB less with each step; application note AN1200.22 has the formula).
+    pub fn sensitivity(&self) -> f64 {
+        let hertz = self.bandwidth.khz() as f64 * 1e3;
+        let ratio = -7.5 - 2.5 * (f64::from(self.spreading_factor) - 7.0);
+        THERMAL_NOISE_DBM_HZ + 10.0 * hertz.log10() + NOISE_FIGURE_DB + ratio
     }
 
     /// Bits that are coded together.

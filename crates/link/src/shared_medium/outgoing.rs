@@ -83,11 +83,12 @@ impl Outgoing {
             Ending::Lost if self.was_weak => Cause::WeakSignal,
             Ending::Lost => Cause::Lost,
             Ending::NoAccess => Cause::NoAccess,
+            Ending::Off => Cause::Outage,
             _ => Cause::Denied,
         };
         let failed = match ended.outcome {
             Ending::Sent => false,
-            Ending::NoAccess => true,
+            Ending::NoAccess | Ending::Off => true,
             Ending::Lost | Ending::Collided => self.is_acknowledged,
         };
         if failed || ended.delivered.is_none() {

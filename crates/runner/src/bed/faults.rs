@@ -112,6 +112,7 @@ impl Faults {
                     job.asked_to_end = true;
                 });
                 bed.signal_all(node, libc::SIGKILL);
+                bed.set_power(node, false);
                 // It measures programs, which may start again and need it at once.
                 start(node, Role::Collector, bed, jobs)?;
             }
@@ -130,6 +131,7 @@ impl Faults {
                 false => start(node, Role::Node, bed, jobs)?,
             },
             Kind::Start => {
+                bed.set_power(node, true);
                 start_services(node, bed, jobs)?;
                 // They were killed just before.
                 if ends_service(jobs, node) && !self.serving.contains(&node) {
@@ -242,6 +244,9 @@ fn start(node: usize, role: Role, bed: &mut impl Nodes, jobs: &mut Vec<Job>) -> 
     let own = |job: &&Job| job.node == node && job.role == role;
     let Some(last) = jobs.iter().rfind(own).filter(|job| job.is_started) else { return Ok(()) };
     let mut job = last.again();
+    if role == Role::Node {
+        bed.set_power(node, true);
+    }
     bed.start(jobs.len(), &job)?;
     job.is_started = true;
     jobs.push(job);

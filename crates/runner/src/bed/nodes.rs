@@ -20,4 +20,7 @@ pub(crate) trait Nodes {
 
     /// Sends `signal` to every process of a node except its first.
     fn signal_all(&mut self, node: usize, signal: i32);
+
+    /// Switches the radios of a node off or on.
+    fn set_power(&mut self, node: usize, is_on: bool);
 }

@@ -12,6 +12,7 @@ use super::output::QUOTA;
 use super::ready::is_ready;
 use crate::error::Error;
 use crate::full_disk::has_no_space;
+use engine::{Change, Place};
 use experiment::PlannedFaultKind as Kind;
 use lab::{Event, OutOfMemory, Program};
 use measure::Auxiliary;
@@ -54,6 +55,12 @@ impl Nodes for Bed<'_> {
 
     fn signal_all(&mut self, node: usize, signal: i32) {
         self.lab.nodes()[node].kind.signal_all(signal);
+    }
+
+    fn set_power(&mut self, node: usize, is_on: bool) {
+        for Place { segment, endpoint } in self.inventory.lock().places(node) {
+            self.engine.remote().change(segment, Change::Power { endpoint, is_on });
+        }
     }
 }
 

@@ -85,6 +85,10 @@ impl<B: Environment> Controller<'_, B> {
         job.state = State::Ended { exit, usage, starved };
         job.ended = Some(self.bed.now());
         let (node, role) = (job.node, job.role);
+        if job.is_machine && role == Role::Node {
+            // A machine is its device: without it, its radio is off.
+            self.bed.set_power(node, false);
+        }
         // While all programs stop, none starts again.
         match role {
             _ if self.phase == Phase::Stop => {}

@@ -90,6 +90,8 @@ pub(crate) struct FakeBed {
     pub gone: Vec<usize>,
     /// Steps that fail.
     pub failing: Vec<Deed>,
+    /// Nodes whose radios were switched off or on, in this order.
+    pub power: Vec<(usize, bool)>,
     /// Whether the disk is full.
     pub is_full: bool,
     /// Programs that got a stop message and wait for the end of another.
@@ -166,6 +168,10 @@ impl FakeBed {
 }
 
 impl Nodes for FakeBed {
+    fn set_power(&mut self, node: usize, is_on: bool) {
+        self.power.push((node, is_on));
+    }
+
     fn now(&self) -> Instant {
         self.now
     }

@@ -1,10 +1,11 @@
 use super::Controller;
 use super::fake::{Behaviour, Deed, FakeBed, S, job, second};
+use crate::bed::environment::News;
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role, State};
 use crate::error::Error;
 use experiment::{PlannedFault, PlannedFaultKind as Kind};
-use lab::{Exit, Failure};
+use lab::{Event, Exit, Failure};
 use std::sync::atomic::AtomicBool;
 use units::{Instant, Span};
 
@@ -286,6 +287,30 @@ fn a_program_that_was_stopped_starts_again_and_a_running_one_does_not() {
         pass(controller, 5);
         assert_eq!(starts(controller), 2);
         assert!(controller.jobs[1].is_alive() && controller.failures.is_empty());
+    });
+}
+
+#[test]
+fn radios_are_off_from_a_kill_to_a_start_and_while_a_machine_does_not_run() {
+    let faults = [fault(1, Kind::Kill), fault(2, Kind::Start), fault(3, Kind::Stop)];
+    with(vec![ready()], vec![job(0, Role::Node)], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 5);
+        let power = &controller.bed.power;
+        assert_eq!(power.first(), Some(&(0, false)));
+        // A node without its program is on.
+        assert_eq!(power.last(), Some(&(0, true)));
+    });
+    let machine = Job { is_machine: true, ..job(0, Role::Node) };
+    let faults = [fault(1, Kind::Stop), fault(3, Kind::Restart)];
+    with(vec![ready()], vec![machine], &faults, |controller| {
+        let started = News::Event(Event::Started { id: 0 });
+        controller.bed.coming.push((second(100), started));
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 5);
+        assert_eq!(controller.bed.power, [(0, false), (0, true)]);
     });
 }
 
