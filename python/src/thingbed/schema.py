@@ -10,6 +10,7 @@ from .experiment import BaseExperiment
 from .part import Axis, Part, Rate, Share, Size, Text, Time
 
 __all__ = [
+    "Aloha",
     "Board",
     "BoardCpu",
     "BoardProfile",
@@ -21,9 +22,11 @@ __all__ = [
     "CellularTrace",
     "Change",
     "Channel",
+    "ChannelAloha",
     "ChannelCell",
     "ChannelCsma",
     "ChannelShared",
+    "ChannelWifi",
     "CoapKeys",
     "Codel",
     "Command",
@@ -54,6 +57,7 @@ __all__ = [
     "LinkStates",
     "Load",
     "Lora",
+    "LoraPathLoss",
     "Markov",
     "Metric",
     "Model",
@@ -83,8 +87,21 @@ __all__ = [
     "SlowService",
     "Sweep",
     "TlsFiles",
+    "Wifi",
     "Workload",
 ]
+
+
+@dataclass(kw_only=True)
+class Aloha(Part):
+    """Radio channels of LoRa devices, which do not sense them: packets that overlap collide."""
+
+    channels: int | Axis | None = None
+    """Number of radio channels: each packet is sent on one of them at random. EU868 has at
+    least 3. Range: 1 to 96. Default: 3."""
+    path_loss: LoraPathLoss | None = None
+    """Levels by the distance to the gateways, which are the nodes without `lora`; nodes need a
+    `position`. Default: all packets are equally strong and reach the gateways."""
 
 
 @dataclass(kw_only=True)
@@ -259,6 +276,23 @@ class ChannelCsma(Part):
     transmission."""
 
     csma: Csma | Axis
+
+
+@dataclass(kw_only=True)
+class ChannelWifi(Part):
+    """One half-duplex channel with the contention of Wi-Fi (DCF): backoffs, collisions,
+    aggregation, acknowledgements and retransmissions. An `up` loss applies to each
+    transmission of a frame"""
+
+    wifi: Wifi | Axis
+
+
+@dataclass(kw_only=True)
+class ChannelAloha(Part):
+    """Radio channels on which LoRa devices send at random, without sensing them: packets that
+    overlap on the same channel and spreading factor collide. For links with `lora`"""
+
+    aloha: Aloha | Axis
 
 
 @dataclass(kw_only=True)
@@ -1109,6 +1143,27 @@ class Lora(Part):
 
 
 @dataclass(kw_only=True)
+class LoraPathLoss(Part):
+    """Log-distance path loss of LoRa."""
+
+    capture: str | None = None
+    """Capture effect: a packet survives a collision at a gateway if it is stronger than the
+    sum of all others of its spreading factor by this. Default: 6 dB."""
+    exponent: float | Axis | None = None
+    """Path loss exponent: 2 in free space, 2.7 to 6 with obstacles. Range: 1 to 10. Default:
+    3."""
+    reference_loss: str | None = None
+    """Attenuation at 1 m, also for closer nodes; 31.2 dB is that of free space at 868 MHz.
+    Default: 31.2 dB."""
+    shadowing: str | None = None
+    """Log-normal shadowing: standard deviation of the loss between two nodes from that of
+    their distance, up to 20 dB. Each pair has its deviation, in both directions, for the
+    whole run; it depends on the seed and the repeat. Default: 0 dB."""
+    transmit_power: str | None = None
+    """Transmit power of all devices, with the gain of both antennas. Default: 14 dBm."""
+
+
+@dataclass(kw_only=True)
 class Markov(Part):
     """Four-state Markov loss: 1 received, 2 received within a burst, 3 lost within a burst, 4
     isolated loss. Defaults are tc-netem's."""
@@ -1453,6 +1508,10 @@ class PathLoss(Part):
     sensitivity: str | None = None
     """Received level at which 1 % of the frames of 20 B are lost. Default: -85 dBm, the
     requirement of IEEE 802.15.4."""
+    shadowing: str | None = None
+    """Log-normal shadowing: standard deviation of the loss between two nodes from that of
+    their distance, up to 20 dB. Each pair has its deviation, in both directions, for the
+    whole run; it depends on the seed and the repeat. Default: 0 dB."""
     transmit_power: str | None = None
     """Transmit power of all nodes, with the gain of both antennas. Default: 0 dBm."""
 
@@ -1737,6 +1796,37 @@ class TlsFiles(Part):
 
 
 @dataclass(kw_only=True)
+class Wifi(Part):
+    """Contention of Wi-Fi (DCF). The defaults are those of 802.11n in 20 MHz with one stream."""
+
+    aggregate: int | Axis | None = None
+    """Largest number of frames to one receiver in a transmission (A-MPDU); 1 for no
+    aggregation. Range: 1 to 64. Default: 64."""
+    aifs: Time | None = None
+    """Time for which the channel must be idle before a backoff counts. Default: 43 us, that of
+    best effort; 34 us (DIFS) without 802.11e."""
+    basic_rate: Rate | None = None
+    """Rate of acknowledgements, and of multicast and broadcast frames, which are not
+    acknowledged. Default: 24 Mbit/s."""
+    cw_max: int | Axis | None = None
+    """Largest contention window, a power of 2 less 1: the window doubles after each failure.
+    Range: 0 to 32767. Default: 1023."""
+    cw_min: int | Axis | None = None
+    """Smallest contention window, a power of 2 less 1: the first backoff is 0 to this many
+    slots. Range: 0 to 32767. Default: 15."""
+    preamble: Time | None = None
+    """Preamble and header of the physical layer. Default: 36 us."""
+    rate: Rate | None = None
+    """Data rate of unicast frames. Default: 65 Mbit/s."""
+    retries: int | Axis | None = None
+    """Maximum number of retransmissions of a frame. Range: 0 to 255. Default: 7."""
+    sifs: Time | None = None
+    """Time from a frame to its acknowledgement. Default: 16 us."""
+    slot: Time | None = None
+    """Slot of the backoff. Default: 9 us."""
+
+
+@dataclass(kw_only=True)
 class Experiment(BaseExperiment):
     """An experiment for Thingbed: nodes, networks between them, and workloads.  Any value may
     be `${axis}`, which the matrix fills; inside `{ }` or `[ ]` it needs quotes. Every
@@ -1802,7 +1892,7 @@ class Experiment(BaseExperiment):
 Board = str | BoardProfile
 """The board that a node emulates: a known name, or a profile."""
 
-Channel = Literal["switch"] | ChannelShared | ChannelCell | ChannelCsma
+Channel = Literal["switch"] | ChannelShared | ChannelCell | ChannelCsma | ChannelWifi | ChannelAloha
 """How the links of a network share it."""
 
 Distribution = (

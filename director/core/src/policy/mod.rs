@@ -189,9 +189,11 @@ impl Policy {
         self.needs_measuring = needs;
     }
 
-    /// Sets the lifetime of messages.
-    pub fn set_lifetime(&mut self, lifetime: Span) {
-        self.lifetime_ms = lifetime.as_ms();
+    /// With the lifetime of messages, if they have one.
+    #[must_use]
+    pub fn with_lifetime(mut self, lifetime: Option<Span>) -> Self {
+        self.lifetime_ms = lifetime.map_or(f64::INFINITY, Span::as_ms);
+        self
     }
 
     /// Messages are missing that an unreliable model never retransmits: the next decision

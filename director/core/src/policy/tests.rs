@@ -265,8 +265,7 @@ fn members_that_lose_far_more_count_by_their_number() {
 /// In overload each model misses deadlines: the director changed all the time.
 #[test]
 fn a_model_that_is_too_late_as_well_is_no_better() {
-    let mut policy = policy(QosTargets::default());
-    policy.set_lifetime(Span::from_ms(100));
+    let mut policy = policy(QosTargets::default()).with_lifetime(Some(Span::from_ms(100)));
     let mut judge = |cost, own| policy.judge(second(1), ModelId::UdpArq, cost, own, true);
     assert_eq!(judge(300.0, Some(500.0)), Reason::SmallGain);
     assert_eq!(judge(240.0, Some(500.0)), Reason::Urgent, "it carries twice as much");

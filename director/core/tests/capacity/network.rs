@@ -297,6 +297,13 @@ impl World {
         Some(pipe.free_at)
     }
 
+    /// Passes a packet of TCP, and does this on its arrival.
+    fn pass_on(&mut self, up: bool, bytes: usize, then: What) {
+        if let Some(at) = self.pass(up, bytes) {
+            self.at(at + self.network.delay, then);
+        }
+    }
+
     /// Frames that the queues have dropped.
     pub fn dropped(&self) -> u64 {
         self.pipes.iter().map(|pipe| pipe.dropped).sum()
@@ -373,15 +380,13 @@ impl World {
                     continue;
                 }
                 What::Packet(flow, packet) => {
-                    if let Some(at) = self.pass(!self.flows[flow].up, tcp::ACK) {
-                        self.at(at + self.network.delay, What::Acknowledgement(flow, packet));
-                    }
+                    let up = !self.flows[flow].up;
+                    self.pass_on(up, tcp::ACK, What::Acknowledgement(flow, packet));
                     continue;
                 }
                 What::Segment(flow, packet) => {
-                    if let Some(at) = self.pass(self.flows[flow].up, tcp::PACKET) {
-                        self.at(at + self.network.delay, What::Packet(flow, packet));
-                    }
+                    let up = self.flows[flow].up;
+                    self.pass_on(up, tcp::PACKET, What::Packet(flow, packet));
                     continue;
                 }
                 What::Acknowledgement(flow, packet) => {

@@ -176,8 +176,8 @@ impl Hub {
         };
         let (capacity, assumed) = Self::begin(&config, present);
         let Config { pattern, properties, targets, settings, .. } = config;
-        let mut policy = Policy::new(pattern, properties, targets, &suits, *first, settings);
-        config.lifetime.into_iter().for_each(|lifetime| policy.set_lifetime(lifetime));
+        let mut policy = Policy::new(pattern, properties, targets, &suits, *first, settings)
+            .with_lifetime(config.lifetime);
         policy.needs_measuring(capacity.is_estimated() && config.models.is_empty());
         // Start with the best model of the map, not with the first in the list.
         policy.may_lose(Estimator::new().upper_loss(assumed.loss));
