@@ -91,3 +91,33 @@ pub(super) fn check_outside(local: SocketAddr) -> Result<(), Error> {
 pub(super) fn same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pattern;
+    use crate::session::Security;
+    use std::net::SocketAddrV6;
+
+    #[test]
+    fn external_stacks_get_addresses_that_mean_the_same_at_both_ends() {
+        let link_local = SocketAddrV6::new("fe80::1".parse().unwrap(), 5_700, 0, 2).into();
+        let error = check_outside(link_local).unwrap_err().to_string();
+        assert!(error.contains("[fe80::1%2]:5700"), "{error}");
+        assert_eq!(plain(link_local).to_string(), "[fe80::1]:5700");
+        for address in ["[fd00::1]:5700", "[::1]:5700", "10.0.0.1:5700"] {
+            assert!(check_outside(address.parse().unwrap()).is_ok(), "{address}");
+        }
+    }
+
+    #[test]
+    fn both_ends_have_the_group_of_their_family() {
+        let key = Security::Key(b"a key of sixteen bytes".to_vec());
+        let mut config = Config::new(Pattern::RequestResponse, key);
+        let [four, six] = ["10.0.0.1:5700", "[fd00::1]:5700"].map(|at| at.parse().unwrap());
+        assert_eq!(group(&config, four), config.group);
+        assert_eq!(group(&config, six).ip(), IpAddr::V6(GROUP));
+        config.group = "[ff15::7]:5701".parse().unwrap();
+        assert_eq!(group(&config, six), config.group);
+    }
+}
