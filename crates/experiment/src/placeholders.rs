@@ -19,6 +19,7 @@ impl Plan {
         });
         Some(ConsoleSpec {
             argv: machine.argv.iter().map(filled).collect(),
+            network_is_fixed: machine.tun.is_some(),
             steps: steps.collect(),
         })
     }

@@ -145,12 +145,52 @@ fn a_wrong_subnet_is_refused_with_its_line_and_the_fix() {
     bed.write("e.yaml", &overlap);
     let words = ["overlaps fd00:6::/64 of network `lan`", "use another subnet"];
     bed.thingbed(&["check", "e.yaml"]).expect(2, &words);
-    // The director itself takes IPv6, the stacks of others that it can use do not.
-    let director = experiment("e", "fd00:6::/64", "0 %")
-        .replace("udp/request-response", "director/tcp-router-dealer");
-    bed.write("e.yaml", &director);
-    let words = ["works over IPv4 only", "`subnet: [10.0.0.0/24, fd00:6::/64]`"];
-    bed.thingbed(&["check", "e.yaml"]).expect(2, &words);
+}
+
+/// PGM of libzmq: messages of several packets, of which PGM repairs some.
+#[test]
+fn pgm_works_over_ipv6() {
+    let bed = bed();
+    bed.write("payload.xml", &format!("##########{}", " ".repeat(2_990)));
+    let text = experiment("pgm", "fd00:6::/64", "0 %")
+        .replace(
+            "udp: {down: udp/request-response, up: udp",
+            "udp: {down: pgm/publish-subscribe, up: tcp",
+        )
+        .replace("up: tcp/request-response", "up: tcp/request-reply")
+        .replace("delay: 5 ms", "delay: 5 ms, loss: 20 %")
+        .replace("drain: 3 s", "drain: 60 s\ncapture: {}");
+    let summary = run(&bed, "pgm", &text, &["--clock", "virtual"]);
+    assert_eq!(figure(&summary, ".messages.answered"), 120.0, "{summary:#}");
+    assert_eq!(figure(&summary, ".messages.duplicates"), 0.0);
+    // Repairs by the source are counted as such, so PGM is recognised in packets of IPv6.
+    assert!(figure(&summary, ".groups.hub.retransmitted_bytes") > 0.0, "{summary:#}");
+    let capture = std::fs::read(bed.sweep("pgm").join("capture.pcapng")).unwrap();
+    let group: std::net::Ipv6Addr = "ff12::d1:1".parse().unwrap();
+    assert!(capture.windows(16).any(|bytes| bytes == group.octets()));
+}
+
+/// The stacks of others, over addresses of IPv6.
+#[test]
+fn the_directors_other_stacks_work_over_ipv6() {
+    let bed = bed();
+    let text = experiment("outside", "fd00:6::/64", "10 %")
+        .replace("every: 20 ms, count: 60", "every: 0.2 s, count: 5")
+        .replace("drain: 3 s", "drain: 60 s");
+    for model in ["tcp-router-dealer", "tcp-publish-subscribe", "pgm-publish-subscribe"] {
+        let text = text.replace("udp/request-response", &format!("director/{model}"));
+        let summary = run(&bed, "outside", &text, &["--clock", "virtual"]);
+        assert_eq!(figure(&summary, ".messages.answered"), 10.0, "{model}: {summary:#}");
+    }
+    bed.write("mosquitto.conf", "listener 1883\nallow_anonymous true\n");
+    let program = "{run: [mosquitto, -c, mosquitto.conf], ready: {tcp: 1883}}";
+    let broker = text
+        .replace("udp/request-response", "director/mqtt")
+        .replace("udp: {", "udp: {broker: broker, ")
+        .replace("nodes: {", &format!("nodes: {{broker: {program}, "))
+        .replace("attach: [hub, meter]", "attach: [hub, meter, broker]");
+    let summary = run(&bed, "outside", &broker, &["--clock", "virtual"]);
+    assert_eq!(figure(&summary, ".messages.answered"), 10.0, "mqtt: {summary:#}");
 }
 
 /// The director's own models, with multicast where a model has it.

@@ -1,29 +1,6 @@
-//! Addresses for protocol stacks that take only IPv4 so far.
+//! Addresses of IPv4 and IPv6 for protocol stacks.
 
-use crate::error::Error;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
-
-/// The address for `stack`.
-///
-/// # Errors
-/// It is not IPv4.
-pub(crate) fn ipv4(address: IpAddr, stack: &str) -> Result<Ipv4Addr, Error> {
-    match address {
-        IpAddr::V4(address) => Ok(address),
-        IpAddr::V6(_) => {
-            let why = format!("{stack} works over IPv4 only; give the network an IPv4 subnet");
-            Err(Error::protocol(&format!("use the address {address}"), why))
-        }
-    }
-}
-
-/// The socket address for `stack`.
-///
-/// # Errors
-/// It is not IPv4.
-pub(crate) fn socket_ipv4(address: IpAddr, port: u16, stack: &str) -> Result<SocketAddrV4, Error> {
-    Ok(SocketAddrV4::new(ipv4(address, stack)?, port))
-}
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The last eight bytes of the address, or all of an IPv4 address, as a number.
 pub(crate) fn number(address: IpAddr) -> u64 {
@@ -64,14 +41,6 @@ mod tests {
         let eth = "fd000000000000000000000000000001 02 40 00 82     eth0\n";
         assert!(!has_ipv6("") && !has_ipv6(own));
         assert!(has_ipv6(&format!("{own}{eth}")));
-    }
-
-    #[test]
-    fn a_stack_without_ipv6_names_itself_and_the_address() {
-        let address: IpAddr = "10.0.0.1".parse().unwrap();
-        assert_eq!(socket_ipv4(address, 7, "PGM").unwrap().to_string(), "10.0.0.1:7");
-        let error = ipv4("fd00::1".parse().unwrap(), "PGM").unwrap_err().to_string();
-        assert!(error.contains("fd00::1") && error.contains("PGM works over IPv4 only"), "{error}");
     }
 
     #[test]

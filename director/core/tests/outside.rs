@@ -6,7 +6,7 @@ use director::io::{Listener, Preconnection, Session};
 use director::session::Security;
 use director::{Conditions, ModelId, Pattern, Span};
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -18,17 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ZEROMQ: [ModelId; 2] = [ModelId::TcpRouterDealer, ModelId::TcpPublishSubscribe];
 
 /// Loopback addresses whose port and the three ports above are free.
-fn addresses(count: u16) -> Vec<SocketAddrV4> {
-    let host = Ipv4Addr::LOCALHOST;
+fn addresses(count: u16) -> Vec<SocketAddr> {
+    addresses_of(Ipv4Addr::LOCALHOST.into(), count)
+}
+
+fn addresses_of(host: IpAddr, count: u16) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     while found.len() < usize::from(count) {
         let Ok(socket) = UdpSocket::bind((host, 0)) else { continue };
         let port = socket.local_addr().unwrap().port();
         let free =
             |by| port.checked_add(by).is_some_and(|at| TcpListener::bind((host, at)).is_ok());
-        let apart = |known: &SocketAddrV4| known.port().abs_diff(port) > 4;
+        let apart = |known: &SocketAddr| known.port().abs_diff(port) > 4;
         if (1..=3).all(free) && found.iter().all(apart) {
-            found.push(SocketAddrV4::new(host, port));
+            found.push(SocketAddr::new(host, port));
         }
     }
     found
@@ -53,7 +56,7 @@ fn answer(mut listener: Listener, member: usize, had: Had) -> tokio::task::JoinH
     })
 }
 
-fn members(own: &Preconnection, at: &[SocketAddrV4]) -> Had {
+fn members(own: &Preconnection, at: &[SocketAddr]) -> Had {
     let had = Had::default();
     for (member, address) in at[1..].iter().enumerate() {
         let listener = own.clone().listen(*address, at[0]).unwrap();
@@ -110,6 +113,26 @@ async fn each_model_of_zeromq_carries_messages_and_answers() {
         assert_eq!(model(&session).await, model_of);
         once(&had);
         assert_eq!(had.lock().unwrap().len(), 23 * usize::from(MEMBERS));
+    }
+}
+
+#[tokio::test]
+async fn zeromq_works_over_ipv6() {
+    if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        return eprintln!("NOT RUN: no IPv6");
+    }
+    for (model_of, pattern) in [
+        (ModelId::TcpRouterDealer, Pattern::RequestResponse),
+        (ModelId::TcpPublishSubscribe, Pattern::PublishCollect),
+    ] {
+        let at = addresses_of(Ipv6Addr::LOCALHOST.into(), 1 + MEMBERS);
+        let own = begun(pattern).outside(Zeromq::new(&ZEROMQ));
+        let had = members(&own, &at);
+        let session = own.models(&[model_of]).initiate(at[0], &at[1..]).unwrap();
+        assert!(session.ready(PATIENCE).await, "{model_of}");
+        collect(&session, 0..10, 300).await;
+        assert_eq!(model(&session).await, model_of);
+        once(&had);
     }
 }
 
@@ -210,7 +233,7 @@ async fn a_hub_that_comes_back_is_found_again() {
 #[tokio::test]
 async fn a_port_that_is_taken_is_said() {
     let at = addresses(2);
-    let _taken = TcpListener::bind((*at[0].ip(), at[0].port() + 1)).unwrap();
+    let _taken = TcpListener::bind((at[0].ip(), at[0].port() + 1)).unwrap();
     let own = begun(Pattern::RequestResponse).outside(Zeromq::new(&ZEROMQ));
     let error = own.initiate(at[0], &at[1..]).unwrap_err().to_string();
     assert!(error.contains(&(at[0].port() + 1).to_string()), "{error}");

@@ -273,21 +273,6 @@ impl Context<'_, '_> {
         }
     }
 
-    /// Reports a program that takes only IPv4 addresses on a network whose first subnet is of IPv6.
-    pub(super) fn check_ipv4_only(
-        &self,
-        what: &str,
-        network: &str,
-        place: Place,
-        sink: &mut Sink,
-    ) -> bool {
-        let Some(subnet) = self.networks.ipv6(network) else { return true };
-        let text = format!("{what} over {subnet} of `{network}`: it works over IPv4 only");
-        let label = format!("put an IPv4 subnet first: `subnet: [10.0.0.0/24, {subnet}]`");
-        sink.add(Problem::new(text).at(place).label(label));
-        false
-    }
-
     /// Reports a workload that uses multicast, which routers do not forward, if one of its nodes is
     /// not on its network.
     pub(super) fn check_multicast<'n>(

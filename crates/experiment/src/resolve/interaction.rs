@@ -200,9 +200,6 @@ impl Context<'_, '_> {
         if down.is_director() || down == InteractionPattern::PgmPublishSubscribe {
             let place = typed.model.as_ref().map_or(typed.place, |at| at.place);
             let what = format!("`{down}`");
-            // Other stacks take only IPv4.
-            let own = down.is_director() && outside.is_empty();
-            (own || self.check_ipv4_only(&what, &network, place, sink)).then_some(())?;
             let ends = sinks.iter().chain([&source]);
             self.check_multicast(&what, &network, ends, place, sink).then_some(())?;
         }

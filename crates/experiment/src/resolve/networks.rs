@@ -21,7 +21,6 @@ use crate::resolve::subnets::Subnets;
 use crate::resolve::timetable;
 use crate::resolve::vlans;
 use crate::source::Place;
-use crate::subnet::Subnet;
 use link::{DEFAULT_VLAN, PairLoss, PortVlans, StatesSpec};
 use std::path::Path;
 use std::rc::Rc;
@@ -113,12 +112,6 @@ impl<'f> Networks<'f> {
     pub fn mtu(&self, name: &str) -> Option<u64> {
         let network = self.networks.iter().find(|network| network.name == name)?;
         Some(network.mtu.get())
-    }
-
-    /// The IPv6 subnet whose addresses workloads use on a network, if its first subnet is of IPv6.
-    pub fn ipv6(&self, name: &str) -> Option<Subnet> {
-        let network = self.networks.iter().find(|network| network.name == name)?;
-        Some(network.subnets.first).filter(|first| first.is_ipv6())
     }
 
     /// Names of the networks that all `groups` are attached to.

@@ -25,6 +25,10 @@ pub const CONSOLE_FOLLOW: u8 = b'f';
 pub struct ConsoleSpec {
     /// The machine's program and its arguments.
     pub argv: Vec<String>,
+    /// Whether the program may not change addresses, routes and interfaces of its node: Thingbed has made
+    /// the tunnel that it opens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub network_is_fixed: bool,
     /// What to do on the terminal, in order.
     pub steps: Vec<ConsoleStep>,
 }

@@ -121,17 +121,31 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
         let given = given.filter_map(|path| file_at(path.to_str()?, Path::new("/")));
         return own.lines().map(PathBuf::from).chain(given).collect();
     }
-    if name.starts_with("qemu-system-") {
+    if let Some(arch) = name.strip_prefix("qemu-system-") {
         // The firmware of its machines and adapters.
         let output = Command::new(program).args(["-L", "help"]).output();
         let text = output.map(|output| output.stdout).unwrap_or_default();
-        return String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect();
+        let text = String::from_utf8_lossy(&text);
+        return text.lines().map(PathBuf::from).chain(translator(&real, arch)).collect();
     }
     if name == "java" {
         // JAVA_HOME/bin/java
         return real.ancestors().nth(2).map(Path::to_owned).into_iter().collect();
     }
     Vec::new()
+}
+
+/// The module with which the QEMU at `program` translates the code of machines of `arch`, if it has one: those that
+/// can use KVM do. QEMU does not print where its modules are; these are the folders of distributions.
+fn translator(program: &Path, arch: &str) -> Option<PathBuf> {
+    let prefix = program.ancestors().nth(2)?;
+    let of_triplet = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
+    let folders = [prefix.join("lib"), prefix.join("lib64")].into_iter();
+    let mut folders = folders.chain(of_triplet.map(|entry| entry.path()));
+    folders.find_map(|folder| {
+        let module = folder.join("qemu").join(format!("accel-tcg-{arch}.so"));
+        module.exists().then_some(module)
+    })
 }
 
 #[cfg(test)]
@@ -180,6 +194,22 @@ mod tests {
         std::fs::write(&script, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(loaded(&script).is_empty() && !mark.exists());
+    }
+
+    #[test]
+    fn qemus_translator_comes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("bin/qemu-system-x86_64");
+        assert_eq!(translator(&program, "x86_64"), None);
+        for folder in ["lib/x86_64-linux-gnu/qemu", "lib64/qemu", "lib/qemu"] {
+            let folder = dir.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            let module = folder.join("accel-tcg-x86_64.so");
+            std::fs::write(&module, "").unwrap();
+            assert_eq!(translator(&program, "x86_64"), Some(module.clone()));
+            assert_eq!(translator(&program, "arm"), None);
+            std::fs::remove_file(module).unwrap();
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use script::{PlainLines, Script};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command};
 use units::Span;
@@ -103,12 +103,27 @@ fn start(spec: &ConsoleSpec) -> Result<(File, Child), Error> {
     let (stdin, stdout, stderr) = (copy(&pty.slave)?, copy(&pty.slave)?, pty.slave);
     let mut command = Command::new(&spec.argv[0]);
     command.args(&spec.argv[1..]).stdin(stdin).stdout(stdout).stderr(stderr);
+    if spec.network_is_fixed {
+        // SAFETY: only a system call between fork and exec.
+        unsafe { command.pre_exec(without_net_admin) };
+    }
     let master = pty.master;
     set_close_on_exec(&master).map_err(failed)?;
     let child = command.spawn().map_err(|error| not_started(&spec.argv[0], error))?;
     // The command has the machine's end of the terminal open until here.
     drop(command);
     Ok((File::from(master), child))
+}
+
+/// The number of CAP_NET_ADMIN (linux/capability.h).
+const NET_ADMIN: libc::c_ulong = 12;
+
+/// Takes from the program that is executed next the right to change its node's network.
+fn without_net_admin() -> io::Result<()> {
+    // Without the capability SETPCAP it fails. Then the program has no user who would get the right.
+    // SAFETY: a plain system call on this process.
+    unsafe { libc::prctl(libc::PR_CAPBSET_DROP, NET_ADMIN, 0, 0, 0) };
+    Ok(())
 }
 
 fn set_close_on_exec(fd: &OwnedFd) -> nix::Result<()> {

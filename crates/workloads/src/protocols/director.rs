@@ -1,6 +1,6 @@
 //! The director as an interaction model: a session with the source as hub.
 
-use crate::address::{number, socket_ipv4};
+use crate::address::number;
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::protocols::udp::receive;
@@ -12,13 +12,11 @@ use director::{CapacityProfile, Conditions, ModelId, Pattern, PerformanceMap, Se
 use record::spec::{InteractionSpec, Role};
 use record::{DirectorModel, InteractionPattern};
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use units::{Instant, Span};
 
-/// Name of the stack in errors.
-const STACK: &str = "the director";
 /// Session key of all programs of a run. It is not secret; sessions take the code path of secured ones.
 const KEY: &[u8] = b"thingbed: a key of no secret";
 /// Ethernet, IPv4 or IPv6, and UDP headers, in bytes.
@@ -95,11 +93,9 @@ fn stacks(spec: &InteractionSpec, group: SocketAddr) -> Result<Stacks, Error> {
     if carriers.is_empty() {
         return Ok(Stacks::default());
     }
-    let group = socket_ipv4(group.ip(), group.port(), STACK)?;
-    let at = |address| socket_ipv4(address, spec.port_up, STACK);
-    let peers: Result<Vec<SocketAddrV4>, Error> =
-        spec.peers.iter().map(|peer| at(peer.address)).collect();
-    let (peers, local) = (peers?, at(spec.address)?);
+    let at = |address| SocketAddr::new(address, spec.port_up);
+    let peers: Vec<SocketAddr> = spec.peers.iter().map(|peer| at(peer.address)).collect();
+    let local = at(spec.address);
     let (hub, members) = match spec.role {
         Role::Source => (local, peers),
         Role::Sink => (peers[0], Vec::new()),

@@ -3,7 +3,7 @@
 use super::Error;
 use crate::session::Config;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The group of sessions over IPv6 without a configured one: transient, on this link (RFC 4291, 2.7).
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0, 0x4d4d);
@@ -24,10 +24,8 @@ pub(super) fn adapt(
     members: &[SocketAddr],
 ) -> Result<(), Error> {
     let default = Config::new(config.pattern, config.security.clone());
+    config.group = group(config, local);
     if local.is_ipv6() {
-        if config.group == default.group {
-            config.group.set_ip(IpAddr::V6(GROUP));
-        }
         // A size that the user has set stays: it includes the headers.
         if config.headers == default.headers {
             config.headers += LONGER;
@@ -52,6 +50,16 @@ pub(super) fn adapt(
     }
 }
 
+/// The group of an end at `local`: that of the configuration, or the default one of its family.
+pub(super) fn group(config: &Config, local: SocketAddr) -> SocketAddr {
+    let default = Config::new(config.pattern, config.security.clone());
+    let mut group = config.group;
+    if local.is_ipv6() && group == default.group {
+        group.set_ip(IpAddr::V6(GROUP));
+    }
+    group
+}
+
 /// The error of two addresses of different families.
 pub(super) fn mixed(local: SocketAddr, other: SocketAddr) -> Error {
     wrong(format!(
@@ -60,29 +68,56 @@ pub(super) fn mixed(local: SocketAddr, other: SocketAddr) -> Error {
     ))
 }
 
-/// An address for external stacks, which work over IPv4 only ([`check_outside`]).
-pub(super) fn v4(address: SocketAddr) -> SocketAddrV4 {
-    match address {
-        SocketAddr::V4(address) => address,
-        SocketAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port()),
-    }
+/// An address for external stacks: without a flow label and a scope, which belong to one end.
+pub(super) fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }
 
 /// Checks that external stacks can work at this address.
 ///
 /// # Errors
-/// [`Error`] if it is an IPv6 address.
+/// [`Error`] if it is a link-local address of IPv6, which means nothing without an interface.
 pub(super) fn check_outside(local: SocketAddr) -> Result<(), Error> {
-    match local {
-        SocketAddr::V4(_) => Ok(()),
-        SocketAddr::V6(_) => Err(wrong(format!(
-            "external stacks (ZeroMQ, MQTT) work over IPv4 only, and this end is at {local}: use an \
-             IPv4 address, or remove them"
+    match local.ip() {
+        IpAddr::V6(address) if address.is_unicast_link_local() => Err(wrong(format!(
+            "external stacks (ZeroMQ, MQTT) do not work over link-local addresses, and this end is at {local}: \
+             use another address, or remove them"
         ))),
+        _ => Ok(()),
     }
 }
 
 /// Whether two addresses are the same; flow labels and scopes of IPv6 do not matter.
 pub(super) fn same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pattern;
+    use crate::session::Security;
+    use std::net::SocketAddrV6;
+
+    #[test]
+    fn external_stacks_get_addresses_that_mean_the_same_at_both_ends() {
+        let link_local = SocketAddrV6::new("fe80::1".parse().unwrap(), 5_700, 0, 2).into();
+        let error = check_outside(link_local).unwrap_err().to_string();
+        assert!(error.contains("[fe80::1%2]:5700"), "{error}");
+        assert_eq!(plain(link_local).to_string(), "[fe80::1]:5700");
+        for address in ["[fd00::1]:5700", "[::1]:5700", "10.0.0.1:5700"] {
+            assert!(check_outside(address.parse().unwrap()).is_ok(), "{address}");
+        }
+    }
+
+    #[test]
+    fn both_ends_have_the_group_of_their_family() {
+        let key = Security::Key(b"a key of sixteen bytes".to_vec());
+        let mut config = Config::new(Pattern::RequestResponse, key);
+        let [four, six] = ["10.0.0.1:5700", "[fd00::1]:5700"].map(|at| at.parse().unwrap());
+        assert_eq!(group(&config, four), config.group);
+        assert_eq!(group(&config, six).ip(), IpAddr::V6(GROUP));
+        config.group = "[ff15::7]:5701".parse().unwrap();
+        assert_eq!(group(&config, six), config.group);
+    }
 }

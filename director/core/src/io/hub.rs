@@ -57,10 +57,10 @@ impl Session {
             config.assumed.mtu = config.assumed.mtu.min(mtu.into());
         }
         let ends = Endpoints {
-            local: family::v4(local),
-            hub: family::v4(local),
-            members: members.iter().copied().map(family::v4).collect(),
-            group: family::v4(config.group),
+            local: family::plain(local),
+            hub: family::plain(local),
+            members: members.iter().copied().map(family::plain).collect(),
+            group: family::plain(config.group),
             rate_bit_s: outside_rate(&config),
             mtu: config.assumed.mtu as u16,
         };

@@ -49,10 +49,10 @@ impl Listener {
             family::check_outside(local)?;
         }
         let ends = Endpoints {
-            local: family::v4(local),
-            hub: family::v4(hub),
+            local: family::plain(local),
+            hub: family::plain(hub),
             members: Vec::new(),
-            group: family::v4(config.group),
+            group: family::plain(family::group(&config, local)),
             rate_bit_s: super::outside_rate(&config),
             mtu: config.assumed.mtu as u16,
         };

@@ -248,7 +248,7 @@ impl Policy {
         self.current
     }
 
-    /// Selects the model at the start of a session and makes it the model in use.
+    /// Selects the model at the start of a session, the best of the map, and makes it the model in use.
     pub fn begin(&mut self, here: &Conditions, map: &PerformanceMap) -> ModelId {
         self.predict(here, map);
         if let Some((model, _)) = self.costs(here).first() {

@@ -304,6 +304,11 @@ impl World {
         }
     }
 
+    fn acknowledge(&mut self, flow: usize, packet: u64) {
+        let then = What::Acknowledgement(flow, packet);
+        self.pass_on(!self.flows[flow].up, tcp::ACK, then);
+    }
+
     /// Frames that the queues have dropped.
     pub fn dropped(&self) -> u64 {
         self.pipes.iter().map(|pipe| pipe.dropped).sum()
@@ -380,13 +385,11 @@ impl World {
                     continue;
                 }
                 What::Packet(flow, packet) => {
-                    let up = !self.flows[flow].up;
-                    self.pass_on(up, tcp::ACK, What::Acknowledgement(flow, packet));
+                    self.acknowledge(flow, packet);
                     continue;
                 }
                 What::Segment(flow, packet) => {
-                    let up = self.flows[flow].up;
-                    self.pass_on(up, tcp::PACKET, What::Packet(flow, packet));
+                    self.pass_on(self.flows[flow].up, tcp::PACKET, What::Packet(flow, packet));
                     continue;
                 }
                 What::Acknowledgement(flow, packet) => {

@@ -2,7 +2,7 @@
 
 use super::{Error, Socket, version};
 use std::ffi::c_int;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 /// Maximum time for which the source can retransmit at full rate, in ms.
 const RECOVERY_MS: u64 = 60_000;
@@ -18,9 +18,9 @@ const WINDOW_PACKETS: u64 = 65_536;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multicast {
     /// Address of the interface.
-    pub from: Ipv4Addr,
-    /// The group and its port.
-    pub group: SocketAddrV4,
+    pub from: IpAddr,
+    /// The group, of the same family, and its port.
+    pub group: SocketAddr,
     /// Maximum rate, in kbit/s.
     pub rate_kbit_s: u64,
     /// Maximum packet size with the IP header, in bytes.
@@ -56,9 +56,10 @@ impl Multicast {
 
     /// PGM in UDP: plain `pgm://` needs root, and routers treat it worse. The interface is given by
     /// address: libpgm first resolves names as hosts, and fails if that fails, as in a namespace
-    /// without DNS.
+    /// without DNS. Addresses of IPv6 have no brackets: libzmq takes what is behind the last colon as the
+    /// port.
     fn endpoint(&self) -> String {
-        format!("epgm://{};{}", self.from, self.group)
+        format!("epgm://{};{}:{}", self.from, self.group.ip(), self.group.port())
     }
 
     /// libzmq takes the window as a time at full rate; this is the time for the configured window.
@@ -73,24 +74,26 @@ impl Multicast {
 mod tests {
     use super::*;
 
-    const GROUP: Multicast = Multicast {
-        from: Ipv4Addr::new(10, 0, 0, 1),
-        group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 0, 1), 5556),
-        rate_kbit_s: 250,
-        mtu: 113,
-    };
+    fn group(from: &str, group: &str) -> Multicast {
+        let (from, group) = (from.parse().unwrap(), group.parse().unwrap());
+        Multicast { from, group, rate_kbit_s: 250, mtu: 113 }
+    }
 
     #[test]
     fn the_window_is_a_minute_or_the_cap() {
-        assert_eq!(GROUP.recovery_ms(), 60_000);
-        let fast = Multicast { rate_kbit_s: 100_000, ..GROUP }.recovery_ms();
+        let slow = group("10.0.0.1", "239.192.0.1:5556");
+        assert_eq!(slow.recovery_ms(), 60_000);
+        let fast = Multicast { rate_kbit_s: 100_000, ..slow }.recovery_ms();
         let packets = fast * (100_000 / 8) / 113;
         assert!((65_000..=65_536).contains(&packets), "{fast} ms, {packets} packets");
-        assert_eq!(Multicast { rate_kbit_s: 10_000_000, mtu: 68, ..GROUP }.recovery_ms(), 3);
+        assert_eq!(Multicast { rate_kbit_s: 10_000_000, mtu: 68, ..slow }.recovery_ms(), 3);
     }
 
     #[test]
     fn names_the_interface_by_its_address() {
-        assert_eq!(GROUP.endpoint(), "epgm://10.0.0.1;239.192.0.1:5556");
+        let four = group("10.0.0.1", "239.192.0.1:5556");
+        assert_eq!(four.endpoint(), "epgm://10.0.0.1;239.192.0.1:5556");
+        let six = group("fd00::1", "[ff12::1]:5556");
+        assert_eq!(six.endpoint(), "epgm://fd00::1;ff12::1:5556");
     }
 }

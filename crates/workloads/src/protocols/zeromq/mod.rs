@@ -4,7 +4,6 @@ pub(crate) mod publish;
 pub(crate) mod router;
 mod uplink;
 
-use crate::address::{ipv4, socket_ipv4};
 use crate::error::Error;
 use record::spec::InteractionSpec;
 use stacks::zeromq::{Context, Limits, Multicast, Socket, SocketType, has, version};
@@ -33,21 +32,15 @@ pub fn socket(context: &Context, kind: SocketType) -> Result<Socket, Error> {
     Ok(Socket::new(context, kind, LIMITS)?)
 }
 
-/// Name of the stack in errors.
-const STACK: &str = "PGM";
-
 /// The multicast group of a spec.
-///
-/// # Errors
-/// An address is not IPv4.
-pub fn multicast(spec: &InteractionSpec) -> Result<Multicast, Error> {
+pub fn multicast(spec: &InteractionSpec) -> Multicast {
     let group = spec.group.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-    Ok(Multicast {
-        from: ipv4(spec.address, STACK)?,
-        group: socket_ipv4(group, spec.port_down, STACK)?,
+    Multicast {
+        from: spec.address,
+        group: SocketAddr::new(group, spec.port_down),
         rate_kbit_s: spec.multicast_rate_bit_s / 1_000,
         mtu: spec.mtu,
-    })
+    }
 }
 
 /// The address at which this node listens on `port`.

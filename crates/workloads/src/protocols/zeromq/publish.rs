@@ -26,7 +26,7 @@ impl PublishSource {
         let context = context()?;
         let mut publisher = socket(&context, XPUB)?;
         let needed = if spec.down == InteractionPattern::PgmPublishSubscribe {
-            multicast(spec)?.connect(&mut publisher)?;
+            multicast(spec).connect(&mut publisher)?;
             // Multicast has no subscriptions: listeners join the group, and only an answered hello
             // reveals them.
             0
@@ -87,7 +87,7 @@ pub fn subscriber(spec: &InteractionSpec) -> Result<impl SinkLink + use<>, Error
     let mut down = socket(&context, SUB)?;
     down.subscribe(b"")?;
     if spec.down == InteractionPattern::PgmPublishSubscribe {
-        multicast(spec)?.connect(&mut down)?;
+        multicast(spec).connect(&mut down)?;
     } else {
         down.connect(&source(spec, spec.port_down))?;
     }

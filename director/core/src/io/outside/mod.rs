@@ -20,23 +20,23 @@ use super::Error;
 use crate::carrier::{self, To};
 use crate::model::ModelId;
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 
-/// Addresses of a session's endpoints, as the hub knows them.
+/// Addresses of a session's endpoints, as the hub knows them, all of one family.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     /// This end.
-    pub local: SocketAddrV4,
+    pub local: SocketAddr,
     /// The hub.
-    pub hub: SocketAddrV4,
+    pub hub: SocketAddr,
     /// The members in order; empty at a member.
-    pub members: Vec<SocketAddrV4>,
+    pub members: Vec<SocketAddr>,
     /// The multicast group.
-    pub group: SocketAddrV4,
+    pub group: SocketAddr,
     /// Maximum multicast rate, in bit/s.
     pub rate_bit_s: f64,
     /// MTU, in bytes.

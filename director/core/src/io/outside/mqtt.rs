@@ -14,7 +14,7 @@ use stacks::mqtt::{Options, Retry, Session, SessionEvent};
 use std::ffi::CString;
 use std::fmt;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ impl StackFactory for Mqtt {
             |source| Error::Socket { what: format!("cannot start the client {self:?}"), source };
         let text = |text: String| CString::new(text).map_err(|nul| wrong(io::Error::other(nul)));
         let topic = |end: &str| format!("{}/{}/{end}", self.topic, ends.hub);
-        let of = |member: &SocketAddrV4| topic(&format!("member/{member}"));
+        let of = |member: &SocketAddr| topic(&format!("member/{member}"));
         let topics = match ends.is_hub() {
             true => vec![topic("hub")],
             false => vec![topic("all"), of(&ends.local)],

@@ -13,7 +13,7 @@ use stacks::zeromq::{self, Context, DONTWAIT, Limits, Multicast, POLLIN, PollIte
 use stacks::zeromq::{connect_to, context, listen_at};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -62,9 +62,14 @@ impl StackFactory for Zeromq {
 }
 
 /// Routing id and topic of a member.
-fn name(member: SocketAddrV4) -> Vec<u8> {
-    // No id is a prefix of another, or starts with a zero, which ZeroMQ reserves.
-    [&b"m"[..], &member.ip().octets(), &member.port().to_be_bytes()].concat()
+fn name(member: SocketAddr) -> Vec<u8> {
+    let address = match member.ip() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    // A session has addresses of one family, so no id is a prefix of another. None starts with a zero, which
+    // ZeroMQ reserves.
+    [&b"m"[..], &address, &member.port().to_be_bytes()].concat()
 }
 
 /// Limits of each socket: memory is bounded, and large messages of others are refused.
@@ -79,12 +84,12 @@ fn error(error: zeromq::Error) -> Error {
 }
 
 /// The address with a port `by` above the session's.
-fn port_above(end: SocketAddrV4, by: u16) -> Result<SocketAddrV4, zeromq::Error> {
+fn port_above(end: SocketAddr, by: u16) -> Result<SocketAddr, zeromq::Error> {
     let port = end.port().checked_add(by).ok_or_else(|| zeromq::Error::Address {
         operation: format!("use a port {by} above that of {end}"),
         source: io::ErrorKind::AddrNotAvailable.into(),
     })?;
-    Ok(SocketAddrV4::new(*end.ip(), port))
+    Ok(SocketAddr::new(end.ip(), port))
 }
 
 /// Whether the socket receives messages: publishers do not.
@@ -223,8 +228,8 @@ impl Worker {
 fn attached(mut socket: Socket, ends: &Endpoints, by: u16) -> Opened {
     let at = port_above(ends.hub, by)?;
     match ends.is_hub() {
-        true => socket.bind(&listen_at(at.into()))?,
-        false => socket.connect(&connect_to((*ends.local.ip()).into(), at.into()))?,
+        true => socket.bind(&listen_at(at))?,
+        false => socket.connect(&connect_to(ends.local.ip(), at))?,
     }
     Ok(socket)
 }
@@ -261,7 +266,7 @@ fn published(context: &Context, ends: &Endpoints) -> Opened {
 fn multicast(context: &Context, ends: &Endpoints) -> Opened {
     let mut socket = publisher(context, ends)?;
     let group = Multicast {
-        from: *ends.local.ip(),
+        from: ends.local.ip(),
         group: port_above(ends.group, 1)?,
         rate_kbit_s: (ends.rate_bit_s / 1e3).max(1.0) as u64,
         mtu: ends.mtu,

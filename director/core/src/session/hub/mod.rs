@@ -175,11 +175,10 @@ impl Hub {
             return Err(SessionError::no_model(because, &config.models, &models));
         };
         let (capacity, assumed) = Self::begin(&config, present);
-        let Config { pattern, properties, targets, settings, .. } = config;
-        let mut policy = Policy::new(pattern, properties, targets, &suits, *first, settings)
-            .with_lifetime(config.lifetime);
+        let Config { pattern, properties, targets, settings, lifetime, .. } = config;
+        let policy = Policy::new(pattern, properties, targets, &suits, *first, settings);
+        let mut policy = policy.with_lifetime(lifetime);
         policy.needs_measuring(capacity.is_estimated() && config.models.is_empty());
-        // Start with the best model of the map, not with the first in the list.
         policy.may_lose(Estimator::new().upper_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
         let mut hub = Self {
