@@ -246,6 +246,9 @@ impl Hub {
         let params = self.params(root.clone(), epoch, seed);
         if let Some(mut carrier) = carrier::hub(model, &params) {
             carrier.set_apart(self.apart.members());
+            for (member, pairing) in &self.pairings {
+                pairing.keys().into_iter().for_each(|(pair, _)| carrier.set_pair(*member, pair));
+            }
             self.models.iter().for_each(|(member, models)| {
                 carrier.set_bundles(*member, models.reads_bundles());
             });
@@ -264,6 +267,8 @@ impl Hub {
         let answer = envelope::answer_len(&root, answer);
         let targets = &self.config.targets;
         Params {
+            // Members without keys have nothing to send yet.
+            pair: root.clone(),
             root,
             epoch,
             members: self.members,
