@@ -1,4 +1,4 @@
-"""Datagrams of `udp-arq` (docs/director-wire.md, Bundles), without their codes."""
+"""Datagrams of `udp-arq` (docs/director-wire.md, Bundles), without their counts and codes."""
 
 import struct
 
@@ -25,9 +25,9 @@ def bundle(all_parts: list) -> bytes:
     return bytes([BUNDLE]) + b"".join(struct.pack(">H", len(part)) + part for part in all_parts)
 
 
-def number(seven: bytes) -> int:
+def number(five: bytes) -> int:
     """A message's number."""
-    return int.from_bytes(seven, "big")
+    return int.from_bytes(five, "big")
 
 
 def read(part: bytes) -> list:
@@ -36,16 +36,16 @@ def read(part: bytes) -> list:
     if kind & ~REQUESTS_ACKNOWLEDGEMENT == CHUNK:
         asks = bool(kind & REQUESTS_ACKNOWLEDGEMENT)
         attempts = (part[1] >> 4, part[1] & 15)
-        return ["chunk", number(part[2:9]), part[9], part[10], asks, *attempts, part[11:].hex()]
+        return ["chunk", number(part[2:7]), part[7], part[8], asks, *attempts, part[9:].hex()]
     if kind == MISSING:
         arrived = [
             8 * place + bit
-            for place, byte in enumerate(part[9:])
+            for place, byte in enumerate(part[7:])
             for bit in range(8)
             if byte >> bit & 1
         ]
-        return ["missing", number(part[2:9]), part[1] & 15, bool(part[1] & 128), arrived]
+        return ["missing", number(part[2:7]), part[1] & 15, bool(part[1] & 128), arrived]
     if kind == WHOLE:
-        each = [part[at : at + 8] for at in range(1, len(part), 8)]
+        each = [part[at : at + 6] for at in range(1, len(part), 6)]
         return ["whole", [[number(one[1:]), one[0] & 15, bool(one[0] & 128)] for one in each]]
     raise ValueError("another kind")

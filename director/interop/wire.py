@@ -31,21 +31,21 @@ DATA, ANSWER, ACKNOWLEDGE, ASK, READY, HELLO, PROBE, CANNOT = range(0x21, 0x29)
 WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN, TOPIC, STORED = 0x29, 0x2A, 0x2D, 0x2E, 0x2F, 0x30
 HUB = 0
 PURPOSES = {
-    "message": b"director 2 message",
-    "acknowledgement": b"director 2 acknowledgement",
-    "control": b"director 2 control",
-    "frame": b"director 2 frame",
+    "message": b"director 3 message",
+    "acknowledgement": b"director 3 acknowledgement",
+    "control": b"director 3 control",
+    "frame": b"director 3 frame",
 }
 UDP_REQUEST_RESPONSE = 0
 
 
 def psk_of(key: bytes) -> bytes:
     """The key of the handshake, of a pre-shared key."""
-    return hkdf_expand(hkdf_extract(b"director 2 psk", key), b"")
+    return hkdf_expand(hkdf_extract(b"director 3 psk", key), b"")
 
 
 class Noise:
-    """Noise_NNpsk0_25519_ChaChaPoly_SHA256 with the prologue `director 2`."""
+    """Noise_NNpsk0_25519_ChaChaPoly_SHA256 with the prologue `director 3`."""
 
     def __init__(self, psk: bytes, ephemeral: bytes):
         # The name has 36 bytes, more than a hash, so it is hashed.
@@ -53,7 +53,7 @@ class Noise:
         self.chain = self.hash
         self.key, self.nonce = b"", 0
         self.private, self.public = ephemeral, public_key(ephemeral)
-        self.mix_hash(b"director 2")
+        self.mix_hash(b"director 3")
         self.psk = psk
 
     def mix_hash(self, data: bytes) -> None:
@@ -209,6 +209,12 @@ def open_data(group: Root, epoch: int, datagram: bytes) -> tuple:
     return number, *take_members(body)
 
 
+def read_lifetime(two: bytes):
+    """The lifetime of a message in ms; None if it has none."""
+    both = int.from_bytes(two, "big")
+    return (both & 0x7FF) << (both >> 11) or None
+
+
 def open_topic(group: Root, epoch: int, datagram: bytes) -> tuple:
     """The number, the receivers, the topic and the message of the hub."""
     low, number = struct.unpack(">HI", datagram[1:7])
@@ -320,6 +326,10 @@ def check_vectors(path: str) -> int:
         + struct.pack(">HI", epoch & 0xFFFF, number)
         + group.seal("message", epoch, HUB, number, message),
     )
+    for lifetime in vectors["lifetimes"]:
+        found = [read_lifetime(bytes.fromhex(lifetime[1])), lifetime[1]]
+        assert found == lifetime, f"{found} instead of {lifetime}"
+        checks += 1
     for name in ("chosen", "chosen_near"):
         number, members, message = open_data(group, epoch, of(name))
         same(name + "_opened", [number, members, message.hex()])
@@ -339,6 +349,9 @@ def check_vectors(path: str) -> int:
     same("bundle_parts", [frames.read(part) for part in found])
     code = hmac_sha256(group.key("frame", epoch, HUB), of("bundle"))[:4]
     same("bundle_signed", of("bundle") + code)
+    count = struct.pack(">Q", vectors["counted_frame_count"])
+    code = hmac_sha256(pair.key("frame", epoch, 299 + 1), of("frame") + count)[:4]
+    same("counted_frame", of("frame") + count[-2:] + code)
     # Each changed byte is noticed.
     for name, reader in (
         ("data", lambda bytes_: open_data(group, epoch, bytes_)),
@@ -407,7 +420,8 @@ class Member:
                     continue
                 if chosen is not None and self.welcome["member"] not in chosen:
                     continue
-                self.answers.setdefault(number, message[::-1])
+                # The first two bytes are the lifetime: this member answers at once, and once.
+                self.answers.setdefault(number, message[2:][::-1])
                 self.reply(ANSWER, epoch, number, self.answers[number])
 
     def reply(self, *what) -> None:

@@ -119,7 +119,10 @@ impl Job {
 /// guest's folder on the host; the kernel adds others.
 pub fn init() -> ExitCode {
     if std::process::id() != 1 {
-        eprintln!("error: `{INIT}` is internal to Thingbed: it runs only in a guest");
+        let _ = writeln!(
+            io::stderr(),
+            "error: `{INIT}` is internal to Thingbed: it runs only in a guest"
+        );
         return ExitCode::from(2);
     }
     let folder = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
@@ -137,7 +140,7 @@ pub fn init() -> ExitCode {
         });
     if let Err((tried, error)) = outcome {
         // The host shows the console's last lines.
-        eprintln!("guest: could not {tried}: {error}");
+        let _ = writeln!(io::stderr(), "guest: could not {tried}: {error}");
     }
     nix::unistd::sync();
     let _ = reboot(end);

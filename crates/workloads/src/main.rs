@@ -5,6 +5,7 @@ use record::spec::{
     CollectorSpec, ConsoleSpec, DeviceSpec, DhcpSpec, ExchangeSpec, GatewaySpec, InteractionSpec,
     LoadSpec, MqttSpec, ProbeSpec, Spec,
 };
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
@@ -43,19 +44,24 @@ fn main() -> ExitCode {
         [DhcpSpec::PROGRAM, spec] => run_alone(spec, dhcp),
         [GatewaySpec::PROGRAM, spec] => run_alone(spec, gateway),
         ["zmq-info"] => {
-            println!("{}", zmq_info());
+            print(zmq_info());
             ExitCode::SUCCESS
         }
         ["--help" | "-h" | "help"] => {
-            println!("{USAGE}");
+            print(USAGE);
             ExitCode::SUCCESS
         }
         _ => usage(),
     }
 }
 
+/// Prints a result. `println!` would panic if the pipe is closed, as by `head`.
+fn print(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 fn usage() -> ExitCode {
-    eprintln!("{USAGE}");
+    let _ = writeln!(std::io::stderr(), "{USAGE}");
     ExitCode::from(2)
 }
 

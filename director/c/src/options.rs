@@ -4,6 +4,7 @@ use director::io::Preconnection;
 use director::session::Security;
 use director::{Conditions, ModelId, Pattern, QosTargets, Span, TransportProperties};
 use serde::Deserialize;
+use std::io::Write;
 use std::net::SocketAddr;
 
 /// The options; missing ones have defaults.
@@ -103,7 +104,10 @@ impl Options {
             None => session,
         };
         let session = match self.warnings {
-            true => session.on_warning(|text| eprintln!("director: {text}")),
+            // `eprintln!` would panic if standard error cannot be written.
+            true => session.on_warning(|text| {
+                let _ = writeln!(std::io::stderr(), "director: {text}");
+            }),
             false => session,
         };
         // 1 GiB: the log is read into memory at the start.

@@ -47,7 +47,25 @@ mod portable {
         }
 
         pub(crate) fn sign(key: &Key, data: &[u8]) -> [u8; 32] {
-            key.0.clone().chain_update(data).finalize().into_bytes().into()
+            let mut context = Context::with_key(key);
+            context.update(data);
+            context.sign()
+        }
+
+        pub(crate) struct Context(Hmac<Sha256>);
+
+        impl Context {
+            pub(crate) fn with_key(key: &Key) -> Self {
+                Self(key.0.clone())
+            }
+
+            pub(crate) fn update(&mut self, data: &[u8]) {
+                self.0.update(data);
+            }
+
+            pub(crate) fn sign(self) -> [u8; 32] {
+                self.0.finalize().into_bytes().into()
+            }
         }
     }
 

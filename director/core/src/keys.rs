@@ -67,14 +67,14 @@ impl Use {
     fn label(self) -> &'static [u8] {
         match self {
             // Part of the wire format (docs/director-wire.md): another label is another key.
-            Self::Message => b"director 2 message",
-            Self::Acknowledgement => b"director 2 acknowledgement",
-            Self::Control => b"director 2 control",
-            Self::Frame => b"director 2 frame",
-            Self::Connection => b"director 2 connection",
-            Self::Reset => b"director 2 reset",
-            Self::Uplink => b"director 2 uplink",
-            Self::UplinkFrame => b"director 2 uplink frame",
+            Self::Message => b"director 3 message",
+            Self::Acknowledgement => b"director 3 acknowledgement",
+            Self::Control => b"director 3 control",
+            Self::Frame => b"director 3 frame",
+            Self::Connection => b"director 3 connection",
+            Self::Reset => b"director 3 reset",
+            Self::Uplink => b"director 3 uplink",
+            Self::UplinkFrame => b"director 3 uplink frame",
         }
     }
 }
@@ -106,7 +106,7 @@ impl Psk {
         if key.len() < MIN_KEY {
             return Err(ShortKey(key.len()));
         }
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"director 2 psk");
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"director 3 psk");
         let mut bytes = [0; 32];
         let filled = salt.extract(key).expand(&[], Length(32)).and_then(|okm| okm.fill(&mut bytes));
         debug_assert!(filled.is_ok(), "32 bytes are not too many for HKDF");
@@ -326,22 +326,38 @@ impl Keys {
         if self.code.is_some() { CODE } else { 0 }
     }
 
+    /// The code of a frame that consists of these parts; `None` without security.
+    pub(crate) fn code(&self, parts: &[&[u8]]) -> Option<[u8; CODE]> {
+        let mut code = hmac::Context::with_key(self.code.as_ref()?);
+        parts.iter().for_each(|part| code.update(part));
+        let code = code.sign();
+        let code: &[u8] = code.as_ref();
+        code.first_chunk().copied()
+    }
+
+    /// Whether this is the code of a frame that consists of these parts.
+    pub(crate) fn is_code(&self, parts: &[&[u8]], code: &[u8; CODE]) -> bool {
+        // Constant time: compare all bytes.
+        let wrong = |right: [u8; CODE]| {
+            right.iter().zip(code).fold(0, |wrong, (right, given)| wrong | (right ^ given))
+        };
+        self.code(parts).is_none_or(|right| wrong(right) == 0)
+    }
+
     /// Appends the authentication code to a frame.
     pub fn sign(&self, frame: &mut Vec<u8>) {
-        if let Some(key) = &self.code {
-            let code = hmac::sign(key, frame);
-            frame.extend_from_slice(&code.as_ref()[..CODE]);
+        if let Some(code) = self.code(&[frame]) {
+            frame.extend_from_slice(&code);
         }
     }
 
     /// The frame without its code; `None` if the code is wrong.
     pub fn check<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        let Some(key) = &self.code else { return Some(frame) };
-        let (rest, code) = frame.split_at_checked(frame.len().checked_sub(CODE)?)?;
-        let right = hmac::sign(key, rest);
-        // Constant time: compare all bytes.
-        let wrong = right.as_ref().iter().zip(code).fold(0, |wrong, (a, b)| wrong | (a ^ b));
-        (wrong == 0).then_some(rest)
+        if self.code.is_none() {
+            return Some(frame);
+        }
+        let (rest, code) = frame.split_last_chunk()?;
+        self.is_code(&[rest], code).then_some(rest)
     }
 }
 

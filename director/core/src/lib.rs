@@ -27,6 +27,7 @@ compile_error!(
     "the director needs the feature `std`, or `portable` where there is no standard library"
 );
 
+mod agenda;
 mod analytic;
 pub mod arq;
 pub mod bound;
@@ -53,6 +54,7 @@ mod path_mtu;
 mod platform;
 mod policy;
 mod properties;
+pub mod replay;
 mod rng;
 pub mod session;
 mod silence;

@@ -134,13 +134,18 @@ impl PathMtu {
     /// A message to a member in packets of up to `used` bytes, or in a bundle, is late: checks its
     /// path, unless that was done a moment ago.
     pub fn suspect(&mut self, member: MemberId, used: u32, now: Instant) {
+        self.suspect_alone(member, used.max(self.bundle), now);
+    }
+
+    /// The same for a message that is in no bundle of the hub.
+    pub fn suspect_alone(&mut self, member: MemberId, used: u32, now: Instant) {
         let known = self.members.entry(member).or_default();
         if self.search.is_some() || now < known.next_at {
             return;
         }
         // The message is not late because of a size that it does not use.
         let largest = known.limit.map_or(self.limit, |found| found.min(self.limit));
-        let largest = largest.min(used.max(self.bundle));
+        let largest = largest.min(used);
         if largest > SIZES[SIZES.len() - 1] {
             self.search(member, 0..largest, now);
         }

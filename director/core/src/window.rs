@@ -72,6 +72,15 @@ impl Window {
     }
 }
 
+/// Restores a full number from its low 16 bits: the candidate nearest to `near`.
+pub fn widen(low: u16, near: u64) -> u64 {
+    // Right as long as both ends differ by less than 2^15; a hub has 1,024 messages open.
+    let base = near & !0xffff;
+    let candidates = [base.checked_sub(0x1_0000), Some(base), base.checked_add(0x1_0000)];
+    let numbers = candidates.into_iter().flatten().map(|base| base | u64::from(low));
+    numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(u64::from(low))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +116,12 @@ mod tests {
                     prop_assert!(seen.contains(&number) || next - number > 192);
                 }
             }
+        }
+
+        #[test]
+        fn numbers_widen_to_the_nearest(near in 0_u64..1 << 40, off in -30_000_i64..30_000) {
+            let number = near.saturating_add_signed(off);
+            prop_assert_eq!(widen(number as u16, near), number);
         }
     }
 }

@@ -6,15 +6,20 @@
 use director::arq::{self, Complete, Datagram};
 use director::bundle::Bundle;
 use director::envelope::{
-    Echo, FromMember, Invitation, seal_data, seal_member, seal_probe, seal_stored, seal_topic,
+    Echo, FromMember, Invitation, lifetime, seal_data, seal_member, seal_probe, seal_stored,
+    seal_topic,
 };
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
+use director::replay::Signer;
 use director::{ModelId, Models, Span, StoredNumber};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Lifetimes of messages that have the same value when they were read back.
+const LIFETIMES_MS: [Option<u64>; 5] = [None, Some(1), Some(2_047), Some(60_000), Some(86_441_984)];
 
 const KEY: &[u8] = b"sixteen bytes of key and more";
 
@@ -81,7 +86,16 @@ fn vectors() -> Value {
         "pair_hub_control_key": hex(&pair.seed(&Scope::new(Use::Control, 0, Party::Hub))),
     });
     let envelopes = merge(envelopes(&pair, welcome.session), stored(welcome.session));
-    merge(handshake, envelopes)
+    merge(merge(handshake, envelopes), counted(&pair))
+}
+
+/// A frame of a member, after 70,000 others.
+fn counted(pair: &Root) -> Value {
+    let scope = Scope::new(Use::Frame, 70_000, Party::Member(299));
+    let (mut signer, mut frame) = (Signer::new(pair.keys(scope)), bytes::<12>(0x80).to_vec());
+    (0..70_000).for_each(|_| signer.sign(&mut Vec::new()));
+    signer.sign(&mut frame);
+    json!({ "counted_frame": hex(&frame), "counted_frame_count": 70_000 })
 }
 
 fn merge(mut one: Value, other: Value) -> Value {
@@ -136,6 +150,7 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "data": hex(&seal_data(&group, epoch, 17, None, b"0.21 a kWh")),
         "data_number": 17,
         "data_message": hex(b"0.21 a kWh"),
+        "lifetimes": LIFETIMES_MS.map(lifetime_of),
         "chosen": hex(&seal_data(&group, epoch, 18, Some(&[3, 299]), b"0.22 a kWh")),
         "chosen_opened": [18, [3, 299], hex(b"0.22 a kWh")],
         "chosen_near": hex(&seal_data(&group, epoch, 19, Some(&[0, 1, 9]), b"0.23 a kWh")),
@@ -158,8 +173,8 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "ready_bundles_opened": [299, 4, "86010008"],
         "cannot": of_member(&FromMember::Cannot(2, Models::from_bits(0x0601))),
         "cannot_opened": [299, 2, "0601"],
-        "alive": of_member(&FromMember::Alive(3, Models::from_bits(0x0601))),
-        "alive_opened": [299, 3, "0601"],
+        "alive": of_member(&FromMember::Alive(3, Models::from_bits(0x0601), 1_152)),
+        "alive_opened": [299, 3, "06010480"],
         "frame": hex(&frame),
         "frame_signed": hex(&signed),
         "bundle": hex(&bundle),
@@ -171,6 +186,11 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         ],
         "bundle_signed": hex(&signed_bundle),
     })
+}
+
+/// A lifetime and its encoding.
+fn lifetime_of(ms: Option<u64>) -> Value {
+    json!([ms, hex(&lifetime::encode(ms.map(Span::from_ms)))])
 }
 
 /// A message of the hub's storage, in the epoch of the other envelopes.

@@ -5,7 +5,7 @@
 use crate::message::{Message, Reader, write_bytes, write_message};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many numbers of a hub's messages a device remembers: more than the hub sends again at a time.
+/// How many numbers of the other end's messages a gateway remembers: more than that sends again at a time.
 pub const KEPT: usize = 16_384;
 
 /// A change of what is on the disk.
@@ -29,6 +29,8 @@ pub enum DeviceChange {
     NoWill(String),
     /// At a device: a message of the hub's storage with this number has arrived.
     Heard(u32, u32),
+    /// At the hub: a message of QoS 2 with this number has arrived from the present start of a device.
+    Had(u32, u32),
 }
 
 /// What a device had at the hub.
@@ -53,6 +55,16 @@ pub struct KeptDevices {
     pub wills: BTreeMap<String, (u32, Message)>,
     /// The storage of the hub that a device has last heard of, and the numbers of its messages.
     pub heard: (u32, VecDeque<u32>),
+    /// The numbers of messages of QoS 2 of devices' last known starts.
+    pub had: BTreeMap<u32, VecDeque<u32>>,
+}
+
+/// Adds a number; forgets the oldest if there are too many.
+pub fn remember(numbers: &mut VecDeque<u32>, number: u32) {
+    numbers.push_back(number);
+    if numbers.len() > KEPT {
+        numbers.pop_front();
+    }
 }
 
 fn write_numbers(to: &mut Vec<u8>, all: &[u32]) {
@@ -111,6 +123,10 @@ pub fn write(to: &mut Vec<u8>, change: &DeviceChange) {
             head(21, *store);
             to.extend(number.to_be_bytes());
         }
+        DeviceChange::Had(device, number) => {
+            head(22, *device);
+            to.extend(number.to_be_bytes());
+        }
     }
 }
 
@@ -132,6 +148,7 @@ pub fn read(kind: u8, rest: &mut Reader<'_>) -> Option<DeviceChange> {
         }
         20 => DeviceChange::NoWill(rest.text()?),
         21 => DeviceChange::Heard(rest.number()?, rest.number()?),
+        22 => DeviceChange::Had(rest.number()?, rest.number()?),
         _ => return None,
     })
 }
@@ -155,6 +172,7 @@ impl KeptDevices {
             DeviceChange::Start(device, start) => {
                 let own = KeptDevice { start, ..KeptDevice::default() };
                 self.devices.insert(device, own);
+                self.had.remove(&device);
             }
             DeviceChange::Filter(device, filter, qos) => {
                 self.devices.entry(device).or_default().filters.insert(filter, qos);
@@ -170,10 +188,10 @@ impl KeptDevices {
                 if self.heard.0 != store {
                     self.heard = (store, VecDeque::new());
                 }
-                self.heard.1.push_back(number);
-                if self.heard.1.len() > KEPT {
-                    self.heard.1.pop_front();
-                }
+                remember(&mut self.heard.1, number);
+            }
+            DeviceChange::Had(device, number) => {
+                remember(self.had.entry(device).or_default(), number);
             }
         }
     }
@@ -194,6 +212,7 @@ mod tests {
             DeviceChange::Lacking(8, Vec::new()),
             DeviceChange::Numbers(5, 10_000),
             DeviceChange::Filter(1, "void".to_owned(), 2),
+            DeviceChange::Had(1, 3),
             DeviceChange::Start(1, 99),
             DeviceChange::Filter(1, filter.clone(), 2),
             DeviceChange::NoFilter(1, "none".to_owned()),
@@ -203,6 +222,7 @@ mod tests {
             DeviceChange::Heard(4, 1),
             DeviceChange::Heard(5, 2),
             DeviceChange::Heard(5, 3),
+            DeviceChange::Had(1, 4),
         ];
         let apply = |waited_s| {
             let mut kept = KeptDevices::default();
@@ -224,6 +244,7 @@ mod tests {
         assert_eq!(kept.devices, BTreeMap::from([(1, own)]));
         assert_eq!(kept.wills, BTreeMap::from([(client, (3, message))]));
         assert_eq!((kept.numbers, kept.heard), ((5, 10_000), (5, VecDeque::from([2, 3]))));
+        assert_eq!(kept.had, BTreeMap::from([(1, VecDeque::from([4]))]), "of the last start");
         assert!(apply(10).queued.is_empty());
     }
 }

@@ -1,5 +1,15 @@
 //! Lines for the operator, on standard error.
 
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Writes a line at once. `eprintln!` would end the gateway if the disk of the log is full, or if its
+/// reader has ended.
+pub fn say(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{NAME}: {text}");
+}
+
+const NAME: &str = "director-gateway";
 /// Maximum number of lines in a second: clients cause some of them.
 const MAX_LINES: u32 = 20;
 /// Maximum length of a line, in characters.
@@ -15,12 +25,12 @@ pub struct Log {
 impl Log {
     /// Writes a line, if this second has room for it.
     pub fn write(&mut self, text: &str) {
-        self.line(text).iter().for_each(|line| eprintln!("{line}"));
+        self.line(text).iter().for_each(say);
     }
 
     /// A second is over.
     pub fn tick(&mut self) {
-        self.end_second().iter().for_each(|line| eprintln!("{line}"));
+        self.end_second().iter().for_each(say);
     }
 
     fn line(&mut self, text: &str) -> Option<String> {
@@ -29,15 +39,13 @@ impl Log {
             return None;
         }
         self.lines += 1;
-        Some(format!("director-gateway: {}", printable(text)))
+        Some(printable(text))
     }
 
     fn end_second(&mut self) -> Option<String> {
         self.lines = 0;
         let dropped = std::mem::take(&mut self.dropped);
-        (dropped > 0).then(|| {
-            format!("director-gateway: {dropped} further lines in this second were not written")
-        })
+        (dropped > 0).then(|| format!("{dropped} further lines in this second were not written"))
     }
 }
 
@@ -68,8 +76,8 @@ mod tests {
         let mut log = Log::default();
         let line =
             log.line("a message of a\ndirector-gateway: all is well\x1b[2J\u{85}ü is too long");
-        let expected = "director-gateway: a message of a\\ndirector-gateway: all is well\\u{1b}[2J\
-                        \\u{85}ü is too long";
+        let expected =
+            "a message of a\\ndirector-gateway: all is well\\u{1b}[2J\\u{85}ü is too long";
         assert_eq!(line.as_deref(), Some(expected));
         assert!(log.line(&"x".repeat(70_000)).unwrap().len() < 600);
         let written = (2..100).filter_map(|_| log.line("x")).count();

@@ -3,6 +3,7 @@
 use director::io::resolve;
 use director_gateway::{Place, Settings};
 use std::error::Error;
+use std::io::Write;
 use std::path::PathBuf;
 
 const USAGE: &str = "MQTT clients over the director.
@@ -85,13 +86,13 @@ async fn run(all: &[String]) -> Result<(), Box<dyn Error>> {
 async fn main() -> std::process::ExitCode {
     let all: Vec<String> = std::env::args().skip(1).collect();
     if all.iter().any(|argument| matches!(argument.as_str(), "-h" | "--help")) {
-        println!("{USAGE}");
+        let _ = writeln!(std::io::stdout(), "{USAGE}");
         return std::process::ExitCode::SUCCESS;
     }
     match run(&all).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("director-gateway: {error}");
+            let _ = writeln!(std::io::stderr(), "director-gateway: {error}");
             std::process::ExitCode::from(2)
         }
     }

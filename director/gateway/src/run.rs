@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::driver::{run_device, run_hub};
 use crate::folder::Folder;
 use crate::hub::Hub;
+use crate::log::say;
 use crate::message::KEEPS;
 use director::Pattern;
 use director::io::{Preconnection, resolve};
@@ -74,7 +75,7 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let session = Preconnection::new(Pattern::PublishSubscribe, Security::Key(key));
     match place {
         Place::Hub { devices, places, announce, storage } => {
-            let session = session.on_warning(|text| eprintln!("director-gateway: {text}"));
+            let session = session.on_warning(|text| say(text));
             let session = match &announce {
                 Some(name) => session.announce(name),
                 None => session,
@@ -125,11 +126,11 @@ fn unusable(path: &Path, error: &io::Error) -> String {
 /// Says that the log of a folder was damaged.
 fn report_damage(folder: &Folder) {
     for (what, copy) in folder.damaged() {
-        eprintln!(
-            "director-gateway: the log of {what} in {} was damaged: what it has before the damage is there, \
-             all later changes are lost. Check the disk; {} is a copy of the log",
+        say(format_args!(
+            "the log of {what} in {} was damaged: what it has before the damage is there, all later changes \
+             are lost. Check the disk; {} is a copy of the log",
             folder.path().display(),
             copy.display()
-        );
+        ));
     }
 }

@@ -512,6 +512,42 @@ fn each_message_to_a_device_arrives_once_over_kills_of_both_gateways() {
     assert_eq!(String::from_utf8(until_text(&mut client, b'z')).unwrap(), "abcdefghz");
 }
 
+/// What failed before: a message of QoS 2 of a device that the hub's gateway had stored, and not acknowledged
+/// when it was killed, arrived twice. The gateway is killed at any time after the messages were sent.
+#[test]
+fn each_message_of_a_device_arrives_once_over_kills_of_the_hub() {
+    use std::io::Write;
+    let mut gateways = gateways_with("crash-up", true);
+    let (hub, device) = (gateways.hub.port.clone(), gateways.device.port.clone());
+    let (mut client, _) = keeping(&hub);
+    client.write_all(&[0x82, 6, 0, 1, 0, 1, b'a', 2]).unwrap();
+    assert_eq!(next(&mut client), [0x90, 3, 0, 1, 2]);
+    drop(client);
+    let mut source = raw(&device, &[]);
+    for text in b'a'..=b'z' {
+        let id = text - b'a' + 1;
+        source.write_all(&[0x34, 6, 0, 1, b'a', 0, id, text]).unwrap();
+        let log = gateways.folder.join("storage/sessions.log");
+        let length = || std::fs::metadata(&log).map_or(0, |own| own.len());
+        let before = length();
+        if text % 2 == 0 {
+            // As soon as it may be on the disk.
+            let until = Instant::now() + Duration::from_millis(u64::from(text % 5) * 100);
+            while length() == before && Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            gateways.restart_hub();
+        }
+        assert_eq!(next(&mut source), [0x50, 2, 0, id]);
+        source.write_all(&[0x62, 2, 0, id]).unwrap();
+        assert_eq!(next(&mut source), [0x70, 2, 0, id]);
+    }
+    let (mut client, is_present) = keeping(&hub);
+    assert!(is_present);
+    let all: String = ('a'..='z').collect();
+    assert_eq!(String::from_utf8(until_text(&mut client, b'z')).unwrap(), all);
+}
+
 /// A client of the hub has a will, and the hub's gateway is killed: the will is published at its next start.
 #[test]
 fn a_will_of_a_client_of_the_hub_survives_a_kill_of_it() {

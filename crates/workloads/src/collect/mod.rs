@@ -216,7 +216,7 @@ impl Log {
         self.malformed += 1;
         if self.malformed <= REPORTED as u64 {
             let line = one_line(line, LONGEST);
-            println!("not StatsD's line format (name:value|type): {line:?}");
+            crate::log!("not StatsD's line format (name:value|type): {line:?}");
         }
     }
 
@@ -238,7 +238,7 @@ impl Log {
 
     fn end(&mut self) -> Result<(), Error> {
         if self.malformed > 0 {
-            println!("{} lines were not in StatsD's line format", self.malformed);
+            crate::log!("{} lines were not in StatsD's line format", self.malformed);
         }
         self.events.flush()
     }

@@ -8,7 +8,7 @@ use crate::bound;
 use crate::bundle;
 use crate::conditions::Conditions;
 use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
-use crate::keys::{Keys, Party, Scope, Use};
+use crate::keys::{Keys, Party, Root, Scope, Use};
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -79,10 +79,14 @@ fn settings(params: &Params) -> FecSettings {
     }
 }
 
-fn keys(params: &Params, from: Party) -> Keys {
-    // Of the group's secret: codes keep strangers out, and not members, which all have it. Answers
-    // in the frames are sealed with keys of one member.
-    params.root.keys(Scope::new(Use::Frame, params.epoch, from))
+/// Keys for frames of the hub. All members have the group's secret.
+fn hub_keys(params: &Params) -> Keys {
+    params.root.keys(Scope::new(Use::Frame, params.epoch, Party::Hub))
+}
+
+/// Keys for frames of a member in an epoch.
+fn member_keys(pair: &Root, epoch: u32, member: u16) -> Keys {
+    pair.keys(Scope::new(Use::Frame, epoch, Party::Member(member)))
 }
 
 /// Share of the channel that messages and their answers leave free, 0 to 1.
@@ -94,6 +98,7 @@ fn spare(here: &Conditions) -> f64 {
 /// The hub's transport.
 struct Hub {
     hub: FecHub,
+    epoch: u32,
     /// A single member needs no multicast.
     single: bool,
     /// Bytes or energy are limited.
@@ -104,9 +109,12 @@ struct Hub {
 impl Hub {
     /// A transport to all members.
     pub fn new(params: &Params) -> Self {
-        let members = (0..params.members).map(|member| keys(params, Party::Member(member)));
-        let hub = FecHub::new(settings(params), keys(params, Party::Hub), members.collect());
-        Self { hub, single: params.members == 1, efficient: params.efficient, events: Vec::new() }
+        let epoch = params.epoch;
+        let keys = |member| member_keys(&params.pair, epoch, member);
+        let members = (0..params.members).map(keys).collect();
+        let hub = FecHub::new(settings(params), hub_keys(params), members);
+        let (single, efficient) = (params.members == 1, params.efficient);
+        Self { hub, epoch, single, efficient, events: Vec::new() }
     }
 
     fn collect_events(&mut self) {
@@ -183,6 +191,12 @@ impl HubCarrier for Hub {
         self.hub.clear();
     }
 
+    fn set_pair(&mut self, member: MemberId, pair: &Root) {
+        if let Ok(member) = u16::try_from(member) {
+            self.hub.set_member(member, member_keys(pair, self.epoch, member));
+        }
+    }
+
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
         // Without queues. The session calls `pace` after this, which adds them.
@@ -212,7 +226,7 @@ struct Member {
 impl Member {
     /// The transport of the member with this number.
     pub fn new(params: &Params, number: u16) -> Self {
-        let own = (keys(params, Party::Member(number)), keys(params, Party::Hub));
+        let own = (member_keys(&params.pair, params.epoch, number), hub_keys(params));
         let member = FecMember::new(settings(params), (number, params.members), own, &params.seed);
         Self { member }
     }
@@ -224,9 +238,10 @@ impl MemberCarrier for Member {
         number: MessageId,
         _: usize,
         sealed: &[u8],
+        until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
-        self.member.answer(number, sealed, now).map(drop).map_err(|why| why.to_string())
+        self.member.answer(number, sealed, until, now).map(drop).map_err(|why| why.to_string())
     }
 
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>> {

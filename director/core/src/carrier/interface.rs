@@ -76,6 +76,8 @@ pub enum To {
 pub struct Params {
     /// The session's keys.
     pub root: Root,
+    /// Keys between the hub and the member; at the hub those of members without others.
+    pub pair: Root,
     /// The epoch of the model.
     pub epoch: u32,
     /// Number of members.
@@ -172,6 +174,8 @@ pub trait HubCarrier: Send {
         u64::MAX
     }
 
+    /// Sets the keys with a member: those of its present start.
+    fn set_pair(&mut self, _member: MemberId, _pair: &Root) {}
     /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
     /// Sets whether a member reads bundles.
@@ -197,7 +201,8 @@ pub struct Flow {
 
 /// A member's side of a transport.
 pub trait MemberCarrier: Send {
-    /// Sends the envelope of an answer or acknowledgement to a message of `asked` bytes.
+    /// Sends the envelope of an answer or acknowledgement to a message of `asked` bytes, until the hub
+    /// no longer waits for it.
     ///
     /// # Errors
     /// The reason why the model cannot carry it.
@@ -206,6 +211,7 @@ pub trait MemberCarrier: Send {
         number: MessageId,
         asked: usize,
         sealed: &[u8],
+        until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String>;
     /// Handles a datagram of the model; returns completed envelopes.

@@ -5,7 +5,6 @@
 //! A carrier (transport) delivers sealed envelopes to the other side. It does no I/O: its caller
 //! passes the time and received datagrams, and sends the datagrams that it returns.
 
-mod agenda;
 mod arq;
 mod coap;
 mod deliveries;

@@ -161,7 +161,7 @@ struct Member {
     params: Params,
     queue: Queue,
     /// Delayed answers.
-    delayed: Vec<(Instant, Arc<[u8]>)>,
+    delayed: Vec<(Instant, Arc<[u8]>, Option<Instant>)>,
     rng: Rng,
 }
 
@@ -171,6 +171,7 @@ impl MemberCarrier for Member {
         _: MessageId,
         asked: usize,
         sealed: &[u8],
+        until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
         // Published messages reach all members at the same time.
@@ -178,7 +179,7 @@ impl MemberCarrier for Member {
         let asked = if alone { asked } else { 0 };
         let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
         if self.delayed.len() < MAX_WAITING {
-            self.delayed.push((now + wait, self.queue.marked(sealed)));
+            self.delayed.push((now + wait, self.queue.marked(sealed), until));
         }
         Ok(())
     }
@@ -188,10 +189,10 @@ impl MemberCarrier for Member {
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        for (_, bytes) in self.delayed.extract_if(.., |(at, _)| *at <= now) {
-            self.queue.push(Frame { to: To::Hub, bytes, until: None });
+        for (_, bytes, until) in self.delayed.extract_if(.., |(at, ..)| *at <= now) {
+            self.queue.push(Frame { to: To::Hub, bytes, until });
         }
-        let waiting = self.delayed.iter().map(|(at, _)| *at).min();
+        let waiting = self.delayed.iter().map(|(at, ..)| *at).min();
         let (frame, wake) = self.queue.poll(now);
         (frame.map(|(_, bytes)| bytes), [wake, waiting].into_iter().flatten().min())
     }
@@ -236,6 +237,7 @@ mod tests {
     fn params(members: u16) -> Params {
         Params {
             root: Root::insecure([1; 16]),
+            pair: Root::insecure([1; 16]),
             epoch: 0,
             members,
             datagram: 100,
@@ -299,7 +301,7 @@ mod tests {
         let (_, frame) = frame.unwrap();
         assert_eq!((frame.len(), model_of(&frame)), (300_002, Some(ModelId::Mqtt)));
         assert_eq!(other.receive(&frame, Instant::START), [long]);
-        other.answer(0, 0, &[0x23; 10], Instant::START).unwrap();
+        other.answer(0, 0, &[0x23; 10], None, Instant::START).unwrap();
         let (answer, _) = other.poll(Instant::START);
         let answer = answer.unwrap();
         hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, Instant::START);
@@ -329,7 +331,7 @@ mod tests {
             .collect();
         let mut moments: Vec<Option<Instant>> = Vec::new();
         for member in &mut members {
-            member.answer(0, 500, &[1; 90], Instant::START).unwrap();
+            member.answer(0, 500, &[1; 90], None, Instant::START).unwrap();
             moments.push(member.poll(Instant::START).1);
         }
         moments.sort_unstable();

@@ -1,16 +1,18 @@
 //! Transport of models without multicast: an exchange with each member, all paced together. Such a
 //! model only implements [`Exchange`].
 
-use super::agenda::Agenda;
 use super::deliveries::Deliveries;
 use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
+use crate::agenda::Agenda;
 use crate::capacity::{Known, Train};
 use crate::envelope::DATA_OVERHEAD;
+use crate::keys::Root;
 use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
+use crate::turn::Waiting;
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -65,6 +67,8 @@ pub trait Exchange: Send {
     fn take_timeout(&mut self) -> Option<Instant> {
         None
     }
+    /// Sets the keys with the other end: those of its present start.
+    fn set_pair(&mut self, _pair: &Root) {}
     /// Sets whether the other end reads bundles.
     fn set_bundles(&mut self, _reads: bool) {}
     /// Its measured sending rate in bit/s, if it measures one.
@@ -87,7 +91,11 @@ pub struct Hub<E> {
     peers: BTreeMap<MemberId, E>,
     /// Members that read bundles.
     bundles: BTreeSet<MemberId>,
-    agenda: Agenda,
+    /// Keys with members.
+    pairs: BTreeMap<MemberId, Root>,
+    agenda: Agenda<MemberId>,
+    /// Members with which something has happened, so that there may be events.
+    changed: BTreeSet<MemberId>,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     deliveries: Deliveries,
     pace: Pace,
@@ -105,7 +113,9 @@ impl<E: Exchange> Hub<E> {
             make: Box::new(make),
             peers: BTreeMap::new(),
             bundles: BTreeSet::new(),
+            pairs: BTreeMap::new(),
             agenda: Agenda::default(),
+            changed: BTreeSet::new(),
             replies: VecDeque::new(),
             deliveries: Deliveries::default(),
             // A guessed rate must not slow down a model with its own congestion control (decision
@@ -124,11 +134,13 @@ impl<E: Exchange> Hub<E> {
         let number = u16::try_from(member).ok().filter(|number| *number < self.params.members)?;
         if !self.peers.contains_key(&member) {
             let mut peer = (self.make)(&self.params, number)?;
+            self.pairs.get(&member).into_iter().for_each(|pair| peer.set_pair(pair));
             peer.set_bundles(self.bundles.contains(&member));
             self.peers.insert(member, peer);
         }
         // Only with an exchange: `poll` asks each active member for a datagram.
         self.agenda.touch(member);
+        self.changed.insert(member);
         self.peers.get_mut(&member)
     }
 }
@@ -194,7 +206,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
             && let Some(peer) = self.peers.get_mut(&member)
         {
             let (datagram, look) = peer.poll(now);
-            self.agenda.changed.insert(member);
+            self.changed.insert(member);
             match datagram {
                 Some(datagram) => next = Some((member, datagram)),
                 None => self.agenda.rest(member, look),
@@ -206,6 +218,11 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         let charge = if E::ADAPTS && self.peers.len() == 1 { 1.0 } else { self.charge };
         self.pace.charge(datagram.len(), charge, now);
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
+    }
+
+    fn set_pair(&mut self, member: MemberId, pair: &Root) {
+        self.pairs.insert(member, pair.clone());
+        self.peers.get_mut(&member).into_iter().for_each(|peer| peer.set_pair(pair));
     }
 
     fn set_bundles(&mut self, member: MemberId, reads: bool) {
@@ -220,6 +237,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         for (member, peer) in &mut self.peers {
             peer.retire(now);
             self.agenda.touch(*member);
+            self.changed.insert(*member);
         }
     }
 
@@ -234,7 +252,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     }
 
     fn take(&mut self) -> Vec<CarrierEvent> {
-        while let Some(member) = self.agenda.changed.pop_first() {
+        while let Some(member) = self.changed.pop_first() {
             let Some(peer) = self.peers.get_mut(&member) else { continue };
             let had = peer.take_delivered().into_iter();
             self.events.extend(had.map(|number| CarrierEvent::Delivered(member, number)));
@@ -253,7 +271,7 @@ pub struct Member<E> {
     params: Params,
     replies: VecDeque<Vec<u8>>,
     /// Delayed answers.
-    delayed: Vec<(Instant, MessageId, Vec<u8>)>,
+    delayed: Vec<(Instant, Waiting)>,
     pace: Pace,
     rng: Rng,
 }
@@ -285,11 +303,13 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         number: MessageId,
         asked: usize,
         sealed: &[u8],
+        until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
         let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
         if self.delayed.len() < MAX_DELAYED {
-            self.delayed.push((now + wait, number, sealed.to_vec()));
+            let sealed = sealed.to_vec();
+            self.delayed.push((now + wait, Waiting { number, bytes: sealed, until }));
         }
         Ok(())
     }
@@ -303,12 +323,12 @@ impl<E: Exchange> MemberCarrier for Member<E> {
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let Some(exchange) = &mut self.exchange else { return (None, None) };
-        for (_, number, sealed) in self.delayed.extract_if(.., |(at, ..)| *at <= now) {
+        for (_, answer) in self.delayed.extract_if(.., |(at, _)| *at <= now) {
             // An answer that is too long is dropped; the hub asks over another model.
-            let _ = exchange.send(number, &sealed, None);
+            let _ = exchange.send(answer.number, &answer.bytes, answer.until);
         }
         exchange.rate().into_iter().for_each(|rate| self.pace.set_rate(rate));
-        let waiting = self.delayed.iter().map(|(at, ..)| *at).min();
+        let waiting = self.delayed.iter().map(|(at, _)| *at).min();
         if self.pace.next_at() > now {
             return (None, Some(self.pace.next_at()));
         }
@@ -368,7 +388,6 @@ pub(super) fn answer_delay(
 mod tests {
     use super::*;
     use crate::carrier::interface::Load;
-    use crate::keys::Root;
     use crate::rng::Seed;
 
     /// Sends each envelope once.
@@ -416,6 +435,7 @@ mod tests {
         for lacking in 0..4 {
             let params = Params {
                 root: Root::insecure([1; 16]),
+                pair: Root::insecure([1; 16]),
                 epoch: 0,
                 members: 4,
                 datagram: 1_000,

@@ -1,6 +1,7 @@
 //! The hub's end: which members get a message when, and what became of it.
 
 use super::{HubChange, HubMessage, HubState, Outcomes, Receiver};
+use crate::agenda::Agenda;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::store::{StoreId, StoredNumber, Token};
@@ -76,8 +77,9 @@ pub struct Downlink {
     carried: BTreeMap<MessageId, u64>,
     changes: Vec<HubChange>,
     over: VecDeque<(u64, Outcomes)>,
-    /// Time before which nothing is due; `None` if something has changed.
-    idle_until: Option<Instant>,
+    /// When each message may be due, and the ends of their lifetimes.
+    agenda: Agenda<u64>,
+    ends: BTreeSet<(Instant, u64)>,
 }
 
 impl Downlink {
@@ -92,7 +94,8 @@ impl Downlink {
             carried: BTreeMap::new(),
             changes: Vec::new(),
             over: VecDeque::new(),
-            idle_until: None,
+            agenda: Agenda::default(),
+            ends: BTreeSet::new(),
         };
         for message in state.open {
             let begun = |own: &Receiver| matches!(own, Receiver::Open(Some(_)));
@@ -104,7 +107,8 @@ impl Downlink {
     }
 
     fn insert(&mut self, message: HubMessage, reached: BTreeSet<MemberId>) {
-        self.idle_until = None;
+        self.agenda.touch(message.id);
+        self.ends.insert((message.until, message.id));
         self.bytes += message.body.len();
         self.next = self.next.max(message.id + 1);
         self.open.insert(message.id, Entry { message, ways: BTreeMap::new(), reached });
@@ -149,17 +153,21 @@ impl Downlink {
 
     /// Takes back a message that could not be stored; nothing of it was sent.
     pub fn withdraw(&mut self, id: u64) {
-        self.idle_until = None;
-        if let Some(entry) = self.open.remove(&id) {
-            self.bytes -= entry.message.body.len();
-        }
+        self.remove(id);
         self.over.retain(|(over, _)| *over != id);
+    }
+
+    fn remove(&mut self, id: u64) -> Option<HubMessage> {
+        let message = self.open.remove(&id)?.message;
+        self.bytes -= message.body.len();
+        self.agenda.rest(id, None);
+        self.ends.remove(&(message.until, id));
+        Some(message)
     }
 
     /// A member says which memory it has: another one if it has forgotten which messages it has had.
     pub fn introduced(&mut self, member: MemberId, token: Token, now: Instant) {
         self.present.insert(member, Present { token, since: now });
-        self.idle_until = None;
         let mut lost = Vec::new();
         let mut is_begun = false;
         for (id, entry) in &mut self.open {
@@ -172,6 +180,7 @@ impl Downlink {
             // Also what its former start had and its application has not taken, and what is on its way: the
             // member takes only what is sent from now on.
             entry.ways.insert(member, Way::Waits(now));
+            self.agenda.touch(*id);
         }
         // The member has forgotten what it had, so these could arrive twice.
         lost.into_iter().for_each(|id| self.finish(id, member, Outcome::Unknown));
@@ -207,8 +216,7 @@ impl Downlink {
         if self.open.get(&id).is_none_or(|entry| entry.open().next().is_some()) {
             return;
         }
-        let Some(Entry { message, .. }) = self.open.remove(&id) else { return };
-        self.bytes -= message.body.len();
+        let Some(message) = self.remove(id) else { return };
         let outcome = |(member, own)| match own {
             Receiver::Over(outcome) => Some((member, outcome)),
             Receiver::Open(_) => None,
@@ -224,7 +232,7 @@ impl Downlink {
     /// A message of the session that carries a stored one is over; these members lack it.
     pub fn carried(&mut self, number: MessageId, lacking: &[MemberId]) {
         let Some(id) = self.carried.remove(&number) else { return };
-        self.idle_until = None;
+        self.agenda.touch(id);
         let Some(entry) = self.open.get_mut(&id) else { return };
         for (member, way) in &mut entry.ways {
             if *way == Way::Carried(number) {
@@ -235,25 +243,25 @@ impl Downlink {
 
     /// What is to be sent now; then call [`Self::sent`] or [`Self::refused`].
     pub fn next(&mut self, now: Instant) -> Option<Due> {
-        if self.idle_until.is_some_and(|until| now < until) {
-            return None;
-        }
         self.expire(now);
         // What is not on the disk yet must not be sent.
         if !self.changes.is_empty() {
             return None;
         }
-        let found = self.open.iter_mut().find_map(|(id, entry)| {
-            let to = due(entry, &self.present, now);
-            (!to.is_empty()).then_some((*id, to))
-        });
-        let (Some((id, to)), Some(oldest)) = (found, self.open.keys().next().copied()) else {
-            self.idle_until = Some(self.wake().unwrap_or(Instant::NEVER));
-            return None;
-        };
-        let HubMessage { body, until, .. } = &self.open.get(&id)?.message;
-        let stored = StoredNumber { id, back: (id - oldest) as u16 };
-        Some(Due { stored, body: body.clone(), to, until: *until })
+        self.agenda.wake(now);
+        while let Some(id) = self.agenda.next(0) {
+            let to = self.open.get_mut(&id).map(|entry| due(entry, &self.present, now));
+            let to = to.unwrap_or_default();
+            if !to.is_empty() {
+                let HubMessage { body, until, .. } = &self.open.get(&id)?.message;
+                let oldest = self.open.keys().next().copied()?;
+                let stored = StoredNumber { id, back: (id - oldest) as u16 };
+                return Some(Due { stored, body: body.clone(), to, until: *until });
+            }
+            let begins = self.open.get(&id).and_then(|entry| begins(entry, &self.present));
+            self.agenda.rest(id, begins);
+        }
+        None
     }
 
     /// A message of the session carries what was due.
@@ -287,10 +295,11 @@ impl Downlink {
     }
 
     fn expire(&mut self, now: Instant) {
-        let late = self.open.iter().filter(|(_, entry)| entry.message.until <= now);
+        let late = self.ends.iter().take_while(|(until, _)| *until <= now);
+        let late = late.filter_map(|(_, id)| Some((*id, self.open.get(id)?)));
         let late: Vec<(u64, MemberId, bool)> = late
             .flat_map(|(id, entry)| {
-                entry.open().map(|member| (*id, member, entry.reached.contains(&member)))
+                entry.open().map(move |member| (id, member, entry.reached.contains(&member)))
             })
             .collect();
         for (id, member, is_reached) in late {
@@ -304,25 +313,12 @@ impl Downlink {
 
     /// Time of the next call of [`Self::next`].
     pub fn wake(&self) -> Option<Instant> {
-        let begins = |(member, way): (&MemberId, &Way)| match way {
-            Way::Waits(at) => {
-                let since = self.present.get(member)?.since;
-                Some((*at).max(since + GATHER))
-            }
-            Way::Lacking | Way::Carried(_) | Way::Delivered => None,
-        };
-        let all = self
-            .open
-            .values()
-            .flat_map(|entry| entry.ways.iter().filter_map(begins).chain([entry.message.until]));
-        all.min()
+        let end = self.ends.first().map(|(until, _)| *until);
+        [self.agenda.wake_at(), end].into_iter().flatten().min()
     }
 
     /// Changes since the last call, to be stored before anything else is sent or reported.
     pub fn take_changes(&mut self) -> Vec<HubChange> {
-        if !self.changes.is_empty() {
-            self.idle_until = None;
-        }
         core::mem::take(&mut self.changes)
     }
 
@@ -341,6 +337,19 @@ impl Downlink {
             false => VecDeque::new(),
         }
     }
+}
+
+/// When a member that is present gets a message.
+fn begins(entry: &Entry, present: &BTreeMap<MemberId, Present>) -> Option<Instant> {
+    let of = |member| {
+        let gathered = present.get(&member)?.since + GATHER;
+        match entry.ways.get(&member) {
+            None => Some(gathered),
+            Some(Way::Waits(at)) => Some((*at).max(gathered)),
+            Some(Way::Lacking | Way::Carried(_) | Way::Delivered) => None,
+        }
+    };
+    entry.open().filter_map(of).min()
 }
 
 /// The members that get a message now: those that can, if others cannot follow soon.

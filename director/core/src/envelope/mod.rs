@@ -6,18 +6,19 @@
 //! with keys of the handshake between the hub and one start of a member.
 
 mod data;
+pub mod lifetime;
 mod members;
 
 pub use self::data::{
     DATA_OVERHEAD, Data, epoch_of_data, open_data, seal_data, seal_stored, seal_topic,
 };
 use crate::Span;
-use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
 use crate::model::{ModelId, Models};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MessageId;
+use crate::window::widen;
 
 const DATA: u8 = 0x21;
 const ANSWER: u8 = 0x22;
@@ -51,15 +52,18 @@ pub enum FromMember {
     /// The member cannot change to the epoch because it lacks the model; its available models.
     Cannot(u32, Models),
     /// The member is still in the epoch, and waits for an invitation as a sign of life of the hub;
-    /// its available models.
-    Alive(u32, Models),
+    /// its available models, and the length in bytes of the longest datagram with messages of the
+    /// member that the hub seems not to receive, or 0.
+    Alive(u32, Models, u16),
 }
 
 impl FromMember {
     /// The count of a control message.
     pub(crate) fn count(&self) -> Option<u32> {
         match self {
-            Self::Ready(count, ..) | Self::Cannot(count, _) | Self::Alive(count, _) => Some(*count),
+            Self::Ready(count, ..) | Self::Cannot(count, _) | Self::Alive(count, ..) => {
+                Some(*count)
+            }
             Self::Answer(..) | Self::Acknowledge(_) => None,
         }
     }
@@ -294,7 +298,10 @@ pub fn seal_padded(
             (READY, Use::Control, u64::from(*count), ready(have, *echo))
         }
         FromMember::Cannot(count, have) => (CANNOT, Use::Control, cannot(*count), models(have)),
-        FromMember::Alive(count, have) => (ALIVE, Use::Control, alive(*count), models(have)),
+        FromMember::Alive(count, have, waits) => {
+            let body = [models(have), waits.to_be_bytes().to_vec()].concat();
+            (ALIVE, Use::Control, alive(*count), body)
+        }
     };
     let scope = Scope::new(purpose, epoch, Party::Member(member));
     let mut sealed = vec![kind];
@@ -357,7 +364,7 @@ pub fn open_member(
         ANSWER => FromMember::Answer(number, body),
         ACKNOWLEDGE => FromMember::Acknowledge(number),
         READY => FromMember::Ready(low, models(&body), echo(&body)),
-        ALIVE => FromMember::Alive(low, models(&body)),
+        ALIVE => FromMember::Alive(low, models(&body), waits(&body)),
         _ => FromMember::Cannot(low, models(&body)),
     };
     Some((epoch, what))
@@ -367,6 +374,12 @@ pub fn open_member(
 fn echo(body: &[u8]) -> Echo {
     let bits = body.get(2..).and_then(<[u8]>::first_chunk);
     bits.map_or(Echo::Unknown, |bits| Echo::decode(u16::from_be_bytes(*bits)))
+}
+
+/// What an `Alive` message says of datagrams that the hub may not have received.
+fn waits(body: &[u8]) -> u16 {
+    let length = body.get(2..).and_then(<[u8]>::first_chunk);
+    length.map_or(0, |length| u16::from_be_bytes(*length))
 }
 
 /// The models that a member announces; all if it announces none.

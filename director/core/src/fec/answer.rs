@@ -5,6 +5,12 @@ use super::frame::{Frame, UP_NUMBERS, next_symbol};
 use crate::Instant;
 use alloc::collections::VecDeque;
 
+/// Whether a request round is later than the last one: a repeated request, which can be an attacker's,
+/// is served once. Rounds are serial numbers (RFC 1982).
+pub fn is_later(turn: u8, last: Option<u8>) -> bool {
+    last.is_none_or(|last| (1..128).contains(&turn.wrapping_sub(last)))
+}
+
 /// A member's response to a message.
 #[derive(Debug)]
 pub struct Answer {
@@ -52,7 +58,7 @@ impl Answer {
 
     /// The hub requests `frames` more frames from `at` on; each round is served once.
     pub fn request(&mut self, turn: u8, frames: u16, at: Instant) {
-        if self.turn == Some(turn) {
+        if !is_later(turn, self.turn) {
             return;
         }
         self.turn = Some(turn);

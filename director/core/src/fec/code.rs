@@ -134,6 +134,11 @@ impl Decoder {
         self.symbols.saturating_sub(self.received.len()).max(1)
     }
 
+    /// Whether a symbol was received.
+    pub fn has(&self, number: u16) -> bool {
+        self.received.contains(&number)
+    }
+
     /// Number of received symbols.
     pub fn received(&self) -> usize {
         self.received.len()

@@ -282,19 +282,10 @@ pub fn next_symbol(number: u16, symbols: usize, short: u16) -> u16 {
     if symbols <= MAX_SHORT_SYMBOLS && next >= short { symbols as u16 } else { next }
 }
 
-/// Messages with keys of one epoch: further ones need other keys, since [`widen`] could take an early
+/// Messages with keys of one epoch: further ones need other keys, since [`widen`](crate::window::widen) could take an early
 /// frame, which anyone can repeat, for one of a late message. The messages that are open while keys
 /// change are in the rest of the 2^15.
 pub const MAX_MESSAGES: u64 = 3 << 13;
-
-/// Restores a full number from its low 16 bits: the candidate nearest to `near`.
-pub fn widen(low: u16, near: u64) -> u64 {
-    // Right as long as both ends differ by less than 2^15 messages; a hub has 1,024 open.
-    let base = near & !0xffff;
-    let candidates = [base.checked_sub(0x1_0000), Some(base), base.checked_add(0x1_0000)];
-    let numbers = candidates.into_iter().flatten().map(|base| base | u64::from(low));
-    numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(u64::from(low))
-}
 
 #[cfg(test)]
 mod tests {
@@ -357,12 +348,6 @@ mod tests {
                 prop_assert!(again.len() <= bytes.len());
                 prop_assert_eq!(Frame::decode(&again), Some(frame));
             }
-        }
-
-        #[test]
-        fn numbers_widen_to_the_nearest(near in 0_u64..1 << 40, off in -30_000_i64..30_000) {
-            let number = near.saturating_add_signed(off);
-            prop_assert_eq!(widen(number as u16, near), number);
         }
     }
 

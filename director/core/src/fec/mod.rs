@@ -20,7 +20,7 @@ mod sending;
 mod spacing;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
-pub use frame::{Frame, HEADER, MAX_MESSAGES, Request, widen};
+pub use frame::{Frame, HEADER, MAX_MESSAGES, Request};
 pub(crate) use frame::{REQUEST_UNICAST, is_frame};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;

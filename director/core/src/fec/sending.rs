@@ -166,8 +166,10 @@ impl Arrivals {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub settings: FecSettings,
-    /// Length of a frame's authentication code, in bytes.
+    /// Length of the authentication code of the hub's frames, in bytes.
     pub code: usize,
+    /// The same of members' frames, with its count.
+    pub answer_code: usize,
     /// Number of awaited answers of all messages.
     pub awaited: usize,
 }
@@ -186,7 +188,7 @@ impl Shape {
     /// are awaited.
     fn others(&self, own: usize) -> Span {
         let others = self.awaited.saturating_sub(own) as u64;
-        let symbols = self.settings.answer_symbols(self.code) as u64;
+        let symbols = self.settings.answer_symbols(self.answer_code) as u64;
         HANDLING * others * symbols
     }
 }
@@ -221,7 +223,7 @@ impl Sending {
     }
 
     /// Airtime of a member's unrequested response.
-    fn answer_takes(&self, Shape { settings, code, .. }: &Shape) -> Span {
+    fn answer_takes(&self, Shape { settings, answer_code: code, .. }: &Shape) -> Span {
         match self.response {
             ResponseKind::Answers => {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
@@ -279,7 +281,7 @@ impl Sending {
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         if self.slot > Span::ZERO && self.response == ResponseKind::Answers {
-            let Shape { settings, code, .. } = shape;
+            let Shape { settings, answer_code: code, .. } = shape;
             let each = settings.answer_burst(settings.answer_symbols(*code));
             self.arrivals.asked =
                 f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
@@ -307,7 +309,7 @@ impl Sending {
         if self.slots_at.is_none() || self.left > 0 || self.ask_at > now {
             return Vec::new();
         }
-        let Shape { settings, code, .. } = shape;
+        let Shape { settings, answer_code: code, .. } = shape;
         let slot = self.slot / u64::try_from(settings.answer_symbols(*code)).unwrap_or(1).max(1);
         let expected = settings.answer_frame(*code).max(slot);
         if let Some(until) = self.arrivals.wait_until(expected, settings.loss)
@@ -322,7 +324,7 @@ impl Sending {
         // Recently active members first.
         late.sort_unstable();
         // A frame has four bytes before the requests, which have three bytes each.
-        late.truncate((settings.datagram.saturating_sub(4 + code) / 3).max(1));
+        late.truncate((settings.datagram.saturating_sub(4 + shape.code) / 3).max(1));
         if late.is_empty() {
             return Vec::new();
         }

@@ -87,6 +87,7 @@ impl Lane {
         };
         let params = Params {
             root: root.clone(),
+            pair: root.clone(),
             // The keys are those of a start of the member: a lane outlasts changes of the model
             // (decision 84).
             epoch: 0,

@@ -18,6 +18,9 @@ const STALLED: Span = Span::from_s(1);
 /// Maximum number of times that it is doubled.
 const MAX_DOUBLED: u32 = 5;
 
+/// Bytes of a datagram with a whole message beyond it, about: the lane's, the seal's and the frame's.
+const OVERHEAD: usize = 40;
+
 /// A message that the lane does not have yet.
 struct Queued {
     kind: u8,
@@ -42,6 +45,8 @@ pub struct Uplink {
     /// Bytes of all of them.
     bytes: usize,
     lane: Option<Lane>,
+    /// Maximum size of its datagrams, in bytes.
+    datagram: usize,
     outcomes: VecDeque<(u32, Outcome)>,
     /// Round-trip time of the path at the begin of the lane.
     round_trip: Span,
@@ -101,6 +106,7 @@ impl Uplink {
     pub fn connect(&mut self, root: &Root, member: u16, path: Path) {
         let lane = Lane::new(root, Party::Member(member), member, path);
         (self.round_trip, self.stalled_at, self.stalls) = (path.round_trip, None, 0);
+        self.datagram = path.datagram;
         let mut before = self.lane.replace(lane);
         for (number, sent) in core::mem::take(&mut self.sent) {
             let begun = before.as_mut().is_none_or(|before| before.withdraw(number));
@@ -112,7 +118,16 @@ impl Uplink {
 
     /// Sets the maximum size of datagrams, in bytes, for messages that the lane does not have yet.
     pub fn set_datagram(&mut self, datagram: usize) {
+        self.datagram = datagram;
         self.lane.iter_mut().for_each(|lane| lane.set_datagram(datagram));
+    }
+
+    /// The longest datagram in bytes of messages that the hub has not received although it had the time; 0
+    /// without any.
+    pub fn stalled_datagram(&self) -> u16 {
+        let waits = self.sent.values().filter(|sent| self.stalls > 0 && !sent.delivered);
+        let longest = waits.map(|sent| sent.bytes + OVERHEAD).max().unwrap_or_default();
+        u16::try_from(longest.min(self.datagram)).unwrap_or(u16::MAX)
     }
 
     /// Handles a datagram of the hub, or of someone else; returns whether it is the hub's.

@@ -326,7 +326,7 @@ fn repairs_are_no_lack_of_capacity() {
     for loss in [0.02, 0.1, 0.3] {
         for (bit_s, bytes) in [(250e3, 80), (2.5e6, 80), (2.5e6, 1_699)] {
             let mean = |told: f64| {
-                (1..=10).map(|seed| lossy(bit_s, told, loss, bytes, seed).1).sum::<f64>() / 10.0
+                (1..=30).map(|seed| lossy(bit_s, told, loss, bytes, seed).1).sum::<f64>() / 30.0
             };
             let (told, not) = (mean(bit_s), mean(0.0));
             eprintln!("{loss} {bit_s:e} {bytes} B: told {told:.0} ms, not told {not:.0} ms");

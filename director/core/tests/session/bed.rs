@@ -66,6 +66,9 @@ pub struct Bed {
     sent_at: Vec<u64>,
     pub took: BTreeMap<u64, u64>,
     pub changes: Vec<(ModelId, ModelId)>,
+    /// What an attacker has recorded of the members' datagrams, without hellos, if there is one: after each
+    /// datagram that arrives at the hub, it replays five of these from the member's address.
+    pub recorded: Option<Vec<(Option<u32>, Vec<u8>)>>,
     answered: bool,
 }
 
@@ -90,6 +93,8 @@ pub fn config(pattern: Pattern, assumed: Conditions, models: &[ModelId]) -> Conf
 
 /// First byte of an invitation.
 const INVITATION: u8 = 0x24;
+/// First byte of a hello.
+const HELLO: u8 = 0x26;
 
 pub const OUTSIDE: [ModelId; 4] = [
     ModelId::TcpRouterDealer,
@@ -130,6 +135,7 @@ impl Bed {
             sent_at: Vec::new(),
             took: BTreeMap::new(),
             changes: Vec::new(),
+            recorded: None,
             answered: config.pattern.is_answered(),
         };
         bed.wake(None, 0);
@@ -201,6 +207,7 @@ impl Bed {
                     // Frames of external stacks have no source address.
                     let outside = director::carrier::model_of(&datagram).is_some();
                     self.hub.receive(&datagram, from.filter(|_| !outside), Instant::from_ns(now));
+                    self.replay(from, datagram, now);
                     None
                 }
                 What::Arrive(Some(member), ..) if self.off.contains(&member) => continue,
@@ -252,6 +259,17 @@ impl Bed {
             self.turn(who, now);
         }
         until
+    }
+
+    fn replay(&mut self, from: Option<u32>, datagram: Vec<u8>, now: u64) {
+        let Some(recorded) = &mut self.recorded else { return };
+        if datagram[0] != HELLO {
+            recorded.push((from, datagram));
+        }
+        for n in 0..5.min(recorded.len()) {
+            let (from, datagram) = &recorded[(now as usize / 7 + n * 13) % recorded.len()];
+            self.hub.receive(datagram, *from, Instant::from_ns(now));
+        }
     }
 
     fn turn(&mut self, who: Option<u32>, now: u64) {

@@ -14,8 +14,8 @@ fn a_full_channel_stays_with_what_fits() {
         bed.run(160 * SECOND, |_| vec![3; 1_699]);
         assert_eq!((bed.answers.len(), bed.hub.open_messages()), (600, 0), "seed {seed}");
         assert!(bed.changes.is_empty(), "{:?}", bed.changes);
-        // A price takes 1.148 MB at least; joining is less than a tenth of that.
-        assert!(bed.bytes < 3_000_000, "{}", bed.bytes);
+        // A price takes about 1.17 MB at least; joining is less than a tenth of that.
+        assert!(bed.bytes < 3_050_000, "{}", bed.bytes);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::gateway::Seen;
 use crate::kept::Change;
-use crate::kept_devices::{DeviceChange, KEPT};
+use crate::kept_devices::{DeviceChange, remember};
 use std::collections::VecDeque;
 
 /// Messages of the hub's storage that have arrived.
@@ -39,10 +39,7 @@ impl Heard {
         if self.is_on && qos > 0 {
             if is_new {
                 self.unsaved.push(number);
-                self.stored.push_back(number);
-                if self.stored.len() > KEPT {
-                    self.stored.pop_front();
-                }
+                remember(&mut self.stored, number);
             }
             self.unconfirmed.push(number);
         }

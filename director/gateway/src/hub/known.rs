@@ -2,6 +2,7 @@
 
 use super::memory::{Filter, Waiting, Will};
 use crate::gateway::Seen;
+use crate::kept_devices::remember;
 use crate::message::KEEPS;
 use director::topic;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,9 +29,25 @@ pub(super) struct Known {
     pub dropped: u64,
     /// What it has, and may not have stored, with the second in which it got it.
     pub unconfirmed: BTreeMap<u32, (u64, Waiting)>,
+    /// Numbers of its messages of QoS 2 that have left something on the disk, and how many of the last ones
+    /// are not there yet.
+    pub had: VecDeque<u32>,
+    pub unsaved_had: usize,
 }
 
 impl Known {
+    /// A message of QoS 2 of it is to be stored: its number as well, so that a restart of the hub does not
+    /// make it two.
+    pub fn record_had(&mut self, number: u32) {
+        remember(&mut self.had, number);
+        self.unsaved_had = (self.unsaved_had + 1).min(self.had.len());
+    }
+
+    /// It has started: its numbers begin anew.
+    pub fn forget_had(&mut self) {
+        (self.had, self.unsaved_had) = (VecDeque::new(), 0);
+    }
+
     pub fn wants(&self, topic: &str) -> Option<u8> {
         let matching = self.filters.iter().filter(|(filter, _)| topic::matches(filter, topic));
         matching.map(|(_, own)| own.qos).max()

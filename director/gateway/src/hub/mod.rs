@@ -98,6 +98,7 @@ impl Hub {
         }
         if known.device.begin(start) {
             has_started = true;
+            known.forget_had();
             // It has started: the connections of its clients are gone.
             let wills = std::mem::take(&mut known.wills);
             if start & KEEPS == 0 {
@@ -125,10 +126,7 @@ impl Hub {
             Up::Hello | Up::Alive => {}
             Up::Publish(messages) => {
                 for (number, message) in messages {
-                    if self.devices[member as usize].device.insert(number) {
-                        let message = message.arrived(self.clients.now_s());
-                        effects.extend(self.publish(message));
-                    }
+                    effects.extend(self.arrive(member, number, message));
                 }
             }
             Up::Subscribe { filter, qos, retained, after } => {

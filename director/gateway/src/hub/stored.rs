@@ -7,6 +7,7 @@ use super::memory::Waiting;
 use crate::gateway::Effect;
 use crate::kept::Change;
 use crate::kept_devices::{DeviceChange, KeptDevice, KeptDevices};
+use crate::message::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers that are taken on the disk at a time: after a crash none is used twice, though messages of QoS 0
@@ -30,6 +31,10 @@ impl Hub {
             ledger.devices.insert(*member, own.clone());
             let Some(known) = self.devices.get_mut(*member as usize) else { continue };
             known.device.begin(own.start);
+            known.had = kept.had.get(member).cloned().unwrap_or_default();
+            for number in &known.had {
+                known.device.insert(*number);
+            }
             for (filter, qos) in &own.filters {
                 // Those that the device has given up meanwhile, it gives up again.
                 if let Some(own) = self.memory.filter(filter, *qos) {
@@ -101,6 +106,11 @@ impl Hub {
         }
         for (member, own) in self.kept_devices() {
             changes.extend(changes_of(member, devices.get(&member), &own));
+            let Some(known) = self.devices.get(member as usize) else { continue };
+            // After its start, and in the record of what follows from these messages.
+            let count = if everything { known.had.len() } else { known.unsaved_had };
+            let had = known.had.range(known.had.len() - count..);
+            changes.extend(had.map(|number| DeviceChange::Had(member, *number)));
         }
         changes.into_iter().map(Change::Device).collect()
     }
@@ -120,12 +130,28 @@ impl Hub {
         }
         let members = |(number, (_, members)): (u32, (&Waiting, BTreeSet<u32>))| (number, members);
         let queued = self.lacking().into_iter().map(members).collect();
+        self.devices.iter_mut().for_each(|known| known.unsaved_had = 0);
         let (devices, number) = (self.kept_devices(), self.number);
         let Some(own) = &mut self.ledger else { return };
         (own.queued, own.devices, own.is_dirty) = (queued, devices, false);
         if number >= own.reserved {
             own.reserved = number.saturating_add(AHEAD / 2);
         }
+    }
+
+    /// A message of a device.
+    pub(super) fn arrive(&mut self, member: u32, number: u32, message: Message) -> Vec<Effect> {
+        if !self.devices[member as usize].device.insert(number) {
+            return Vec::new();
+        }
+        let (before, is_once) = (self.revision(), message.qos == 2);
+        let message = message.arrived(self.clients.now_s());
+        let effects = self.publish(message);
+        if is_once && self.ledger.is_some() && self.revision() != before {
+            self.devices[member as usize].record_had(number);
+            self.touch_devices();
+        }
+        effects
     }
 
     /// A device has stored these messages.

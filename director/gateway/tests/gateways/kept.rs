@@ -451,6 +451,40 @@ fn what_waits_at_the_hub_for_a_device_survives_a_restart_of_the_device() {
     assert_eq!(texts(&world.received(0, 3)), ["1", "2", "3", "4"]);
 }
 
+/// What failed before: a message of QoS 2 of a device, which the hub had stored and not acknowledged when it was
+/// killed, arrived twice.
+#[test]
+fn a_message_of_a_device_that_the_hub_has_stored_is_not_new_after_a_restart() {
+    let folder = Folder::new();
+    let (mut sessions, kept) = Sessions::open(&folder.0).unwrap();
+    let (mut hub, _) = Hub::new(1, 1);
+    hub.restore(BTreeMap::new(), kept);
+    hub.clients().connect(1, Connect { clean: false, ..client("kept") });
+    let filters = vec![("t".to_owned(), Options::of(2))];
+    hub.clients().receive(1, Packet::Subscribe { id: 1, filters }, Room::default());
+    hub.clients().close(1, true);
+    let mut world = world(0.0, 1);
+    world.connect(0, 1, client("source"));
+    world.run();
+    world.publish(0, 1, 1, message("t", "1", 2));
+    let frame = world.pending.iter().find_map(|pending| match pending {
+        crate::world::Pending::Frame { from: 0, frame, .. } => Some(frame.clone()),
+        _ => None,
+    });
+    let frame = frame.expect("a frame with the message");
+    for anew in [false, true, false] {
+        // In each start the frame arrives again: the device has no acknowledgement.
+        hub.receive(0, &frame);
+        store(&mut hub, &mut sessions, anew);
+        drop(sessions);
+        let (again, kept) = Sessions::open(&folder.0).unwrap();
+        assert_eq!(kept.clients["kept"].entries.len(), 1, "{anew}");
+        sessions = again;
+        (hub, _) = Hub::new(2 + u32::from(anew), 1);
+        hub.restore(BTreeMap::new(), kept);
+    }
+}
+
 /// Frames on their way are lost.
 fn lose_all(world: &mut World) {
     let lost: Vec<_> = world.pending.drain(..).collect();

@@ -49,7 +49,7 @@ impl Exports {
     /// Logs a request in another format; a program may send them without end.
     pub fn log(&self, why: &str) {
         if self.wrong.fetch_add(1, Relaxed) < REPORTED {
-            println!("not an export of OpenTelemetry metrics: {why}");
+            crate::log!("not an export of OpenTelemetry metrics: {why}");
         }
     }
 }

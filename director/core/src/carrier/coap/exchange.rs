@@ -5,7 +5,8 @@ use crate::Instant;
 use crate::carrier::interface::{Flow, HubCarrier, MemberCarrier, Params};
 use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
 use crate::coap::{CoapReceiver, CoapSender};
-use crate::keys::{Keys, Party, Scope, Use};
+use crate::keys::{Party, Root, Scope, Use};
+use crate::replay::{Checker, Signer, ends};
 use crate::rng::Seed;
 use crate::switch::MessageId;
 use coap::Message;
@@ -18,8 +19,10 @@ const MARKER: u8 = 0xff;
 struct Coap {
     sender: CoapSender,
     receiver: CoapReceiver,
-    own: Keys,
-    other: Keys,
+    own: Signer,
+    other: Checker,
+    /// For what the keys are, and those who have them.
+    scopes: [Scope; 2],
 }
 
 impl Coap {
@@ -31,19 +34,19 @@ impl Coap {
         other: Party,
     ) -> Option<Self> {
         // Before a payload that is empty without the code, the marker takes another byte.
-        let code = match params.root.code_len() {
+        let scopes = [own, other].map(|from| Scope::new(Use::Frame, params.epoch, from));
+        let (own, other) = ends(&params.pair, scopes);
+        let code = match own.code_len() {
             0 => 0,
             length => 1 + length,
         };
         let room = params.datagram.checked_sub(code)?;
         let sender = CoapSender::new(confirmable, room, params.wait, seed)?;
-        let keys = |from| params.root.keys(Scope::new(Use::Frame, params.epoch, from));
-        let (own, other) = (keys(own), keys(other));
-        Some(Self { sender, receiver: CoapReceiver::default(), own, other })
+        Some(Self { sender, receiver: CoapReceiver::default(), own, other, scopes })
     }
 
     /// Appends the code to the payload, which may be empty.
-    fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
+    fn signed(&mut self, mut datagram: Vec<u8>) -> Vec<u8> {
         let empty = || Message::parse(&datagram).is_ok_and(|own| own.payload.is_empty());
         if self.own.code_len() > 0 && empty() {
             // A payload follows the marker (RFC 7252, 3): the code.
@@ -53,9 +56,9 @@ impl Coap {
         datagram
     }
 
-    /// The message without its code; `None` if the code is wrong.
-    fn checked<'a>(&self, datagram: &'a [u8]) -> Option<Message<'a>> {
-        let plain = self.other.check(datagram)?;
+    /// The message without its code; `None` if the code is wrong, or the message has arrived before.
+    fn checked<'a>(&mut self, datagram: &'a [u8], now: Instant) -> Option<Message<'a>> {
+        let plain = self.other.check(datagram, now)?;
         // Before an empty payload there is no marker.
         let empty = || Message::parse(plain.strip_suffix(&[MARKER])?).ok();
         Message::parse(plain).ok().or_else(empty)
@@ -80,7 +83,7 @@ impl Exchange for Coap {
     }
 
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
-        let Some(message) = self.checked(datagram) else { return Incoming::default() };
+        let Some(message) = self.checked(datagram, now) else { return Incoming::default() };
         let report = self.sender.handle_ack(&message, now);
         let received = self.receiver.receive(&message);
         Incoming {
@@ -106,6 +109,10 @@ impl Exchange for Coap {
 
     fn retire(&mut self, _: Instant) {
         self.sender.clear();
+    }
+
+    fn set_pair(&mut self, pair: &Root) {
+        (self.own, self.other) = ends(pair, self.scopes);
     }
 
     fn pace(&mut self, flow: &Flow) {

@@ -14,6 +14,7 @@ const SECOND: Span = Span::from_s(1);
 
 fn params(root: Root, datagram: usize) -> Params {
     Params {
+        pair: root.clone(),
         root,
         epoch: 3,
         members: 4,

@@ -15,6 +15,7 @@ use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape, Unreachable};
 use crate::capacity::Train;
 use crate::keys::Keys;
 use crate::pace::Pace;
+use crate::replay::Checker;
 use crate::switch::{MemberId, MessageId};
 use crate::turn::first_in_time;
 use crate::{Instant, Span};
@@ -74,7 +75,7 @@ const REMEMBERED: usize = 16;
 pub struct FecHub {
     settings: FecSettings,
     own: Keys,
-    members: Vec<Keys>,
+    members: Vec<Checker>,
     sending: BTreeMap<MessageId, Sending>,
     /// Schedules of recent messages, for retransmissions.
     schedules: BTreeMap<MessageId, Schedule>,
@@ -107,7 +108,7 @@ impl FecHub {
         Self {
             settings: FecSettings { members: count, ..settings },
             own,
-            members,
+            members: members.into_iter().map(Checker::new).collect(),
             sending: BTreeMap::new(),
             schedules: BTreeMap::new(),
             over: VecDeque::new(),
@@ -148,8 +149,8 @@ impl FecHub {
         to: &[MemberId],
         until: Option<Instant>,
     ) -> Result<(), Refused> {
-        let code = self.own.code_len();
-        let (_, symbol) = self.settings.symbol(Schedule::LENGTH + bytes.len(), code);
+        let room = self.settings.symbol(Schedule::LENGTH + bytes.len(), self.own.code_len());
+        let (_, symbol) = room;
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }
@@ -176,7 +177,7 @@ impl FecHub {
         }
         // A single receiver answers at once; a minority of the group is asked in turn.
         let only = awaited.keys().next().copied().filter(|_| awaited.len() == 1);
-        let schedule = self.schedule_for(response, awaited.len(), code);
+        let schedule = self.schedule_for(response, awaited.len());
         let slot = Span::from_us(schedule.slot_us.into());
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
@@ -227,7 +228,8 @@ impl FecHub {
 
     /// How `awaited` members respond: the length of their slots, and the symbols beyond the
     /// message's own that they may need.
-    fn schedule_for(&self, response: ResponseKind, awaited: usize, code: usize) -> Schedule {
+    fn schedule_for(&self, response: ResponseKind, awaited: usize) -> Schedule {
+        let code = self.answer_code();
         let slotted = 2 * awaited >= self.members.len();
         let count = u16::try_from(awaited).unwrap_or(u16::MAX);
         let answers = response == ResponseKind::Answers;
@@ -265,7 +267,8 @@ impl FecHub {
 
     fn shape(&self) -> Shape {
         let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
-        Shape { settings: self.settings, code: self.own.code_len(), awaited }
+        let codes = (self.own.code_len(), self.answer_code());
+        Shape { settings: self.settings, code: codes.0, answer_code: codes.1, awaited }
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.

@@ -3,10 +3,13 @@
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent};
 use crate::bundle;
 use crate::fec::code::Decoder;
-use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING, widen};
+use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING};
 use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
+use crate::keys::Keys;
+use crate::replay::Checker;
 use crate::switch::{MemberId, MessageId};
+use crate::window::widen;
 use crate::{Instant, Span};
 
 /// Longest time until a member is asked again whose application has not answered yet.
@@ -14,14 +17,14 @@ const MAX_PATIENCE: Span = Span::from_s(1);
 
 impl FecHub {
     /// Handles frames of a member that share a datagram, or a single one; returns `false` if the code is
-    /// wrong.
+    /// wrong, or they have arrived before.
     pub fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
         // The code is the first frame's member's: frames of others are not vouched for.
         let Some(member) = bundle::parts(bytes).next().and_then(Frame::member) else {
             return false;
         };
-        let Some(keys) = self.members.get(usize::from(member)) else { return false };
-        let Some(plain) = keys.check(bytes) else { return false };
+        let Some(own) = self.members.get_mut(usize::from(member)) else { return false };
+        let Some(plain) = own.check(bytes, now) else { return false };
         let frames = bundle::parts(plain).filter(|part| Frame::member(part) == Some(member));
         let mut known = false;
         for frame in frames.filter_map(Frame::decode) {
@@ -29,6 +32,18 @@ impl FecHub {
             self.receive_frame(frame, now);
         }
         known
+    }
+
+    /// Sets the keys for the frames of a member: those of a new start.
+    pub fn set_member(&mut self, member: u16, keys: Keys) {
+        if let Some(own) = self.members.get_mut(usize::from(member)) {
+            *own = Checker::new(keys);
+        }
+    }
+
+    /// Bytes that a member's frame has after its content.
+    pub(super) fn answer_code(&self) -> usize {
+        self.members.first().map_or(0, Checker::code_len)
     }
 
     fn receive_frame(&mut self, frame: Frame, now: Instant) {
@@ -51,6 +66,7 @@ impl FecHub {
         data: &[u8],
         now: Instant,
     ) {
+        let code = self.answer_code();
         let Some(sending) = self.sending.get_mut(&message) else { return self.say_over(message) };
         if sending.response != ResponseKind::Answers {
             return;
@@ -65,7 +81,7 @@ impl FecHub {
             let trip = slot.and_then(|slot| now.checked_since(slot));
             // Without the times on the wire. They are shorter in the faster direction, whose rate is not
             // known: what is left is no shorter than the shortest known round trip.
-            let air = self.settings.airtime(data.len() + HEADER + self.own.code_len());
+            let air = self.settings.airtime(data.len() + HEADER + code);
             let wire = air + (sending.over_at - sending.sent_at);
             let least = self.settings.least_trip;
             let trip = trip.map(|trip| (trip - wire).max(trip.min(least)));
@@ -258,7 +274,7 @@ mod tests {
                     received |= member.receive(&frame, now).is_some();
                 }
                 if received && at == 1_000 {
-                    assert!(member.answer(5, &[9; 100], now).unwrap());
+                    assert!(member.answer(5, &[9; 100], None, now).unwrap());
                 }
                 while let (Some(frame), _) = member.poll(now) {
                     hub.receive(&frame, now);
@@ -311,7 +327,7 @@ mod tests {
                 }
                 for (_, frame) in ways[0].extract_if(.., |(at, _)| *at <= now) {
                     if let Some((message, _)) = member.receive(&frame, now) {
-                        assert!(member.answer(message, &[9; 20], now).unwrap());
+                        assert!(member.answer(message, &[9; 20], None, now).unwrap());
                     }
                 }
                 for (_, frame) in ways[1].extract_if(.., |(at, _)| *at <= now) {

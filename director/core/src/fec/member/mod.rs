@@ -2,18 +2,19 @@
 
 mod sending;
 
-use super::answer::Answer;
+use super::answer::{Answer, is_later};
 use super::code::{Decoder, Refused, symbol_size};
-use super::frame::{ACKNOWLEDGEMENT, Frame, Request, widen};
+use super::frame::{ACKNOWLEDGEMENT, Frame, Request};
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use super::spacing::Spacing;
 use crate::keys::Keys;
 use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::replay::Signer;
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
-use crate::window::{self, Window};
+use crate::window::{self, Window, widen};
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +55,9 @@ struct Complete {
     answer: Option<Answer>,
     /// Length of a frame of the answer, in bytes.
     frame: usize,
-    /// Whether the hub has the answer.
+    /// Whether the hub has the answer, or no longer waits for it.
     is_over: bool,
+    until: Option<Instant>,
     /// The last request for the answer before the application has given one, and when to say so.
     asked: Option<u8>,
     say_at: Option<Instant>,
@@ -64,7 +66,8 @@ struct Complete {
 impl Complete {
     /// One whose slots begin at a time.
     fn new(schedule: Schedule, slots_at: Instant, frame: usize) -> Self {
-        Self { schedule, slots_at, answer: None, frame, is_over: false, asked: None, say_at: None }
+        let (is_over, until) = (false, None);
+        Self { schedule, slots_at, answer: None, frame, is_over, until, asked: None, say_at: None }
     }
 
     /// Whether it can be dropped: the hub has the answer, or it has only been acknowledged, which a request
@@ -97,7 +100,7 @@ enum Due {
 pub struct FecMember {
     settings: FecSettings,
     number: u16,
-    own: Keys,
+    own: Signer,
     hub: Keys,
     incomplete: BTreeMap<MessageId, Incomplete>,
     complete: BTreeMap<MessageId, Complete>,
@@ -130,7 +133,7 @@ impl FecMember {
         Self {
             settings: FecSettings { members, ..settings },
             number,
-            own,
+            own: Signer::new(own),
             hub,
             incomplete: BTreeMap::new(),
             complete: BTreeMap::new(),
@@ -204,7 +207,9 @@ impl FecMember {
         data: &[u8],
         now: Instant,
     ) -> Option<(MessageId, Vec<u8>)> {
-        if self.window.has(message) {
+        // Also a symbol that anyone has repeated: it must not put off a report.
+        let decoder = self.incomplete.get(&message).and_then(|known| known.decoder.as_ref());
+        if self.window.has(message) || decoder.is_some_and(|known| known.has(symbol)) {
             return None;
         }
         self.newest = self.newest.max(message);
@@ -286,7 +291,8 @@ impl FecMember {
         (2 * self.interval() + Span::from_ns_f64(wait)) * (1 << tries.min(6))
     }
 
-    /// Answers a received message; `false` if it has no open answer.
+    /// Answers a received message, until a time at which the hub no longer waits for it; `false` if it has
+    /// no open answer.
     ///
     /// # Errors
     /// [`Refused`] if the answer is too long, or frames are too small.
@@ -294,6 +300,7 @@ impl FecMember {
         &mut self,
         message: MessageId,
         bytes: &[u8],
+        until: Option<Instant>,
         now: Instant,
     ) -> Result<bool, Refused> {
         let (header, symbol) = self.settings.symbol(bytes.len(), self.own.code_len());
@@ -320,7 +327,7 @@ impl FecMember {
         }
         answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
         if let Some(complete) = self.complete.get_mut(&message) {
-            (complete.answer, complete.frame) = (Some(answer), frame);
+            (complete.answer, complete.frame, complete.until) = (Some(answer), frame, until);
         }
         self.schedule(message);
         Ok(true)
@@ -362,7 +369,8 @@ impl FecMember {
         let seen = FecSettings { loss, ..self.settings };
         let Some(answer) = &mut complete.answer else {
             // The hub sends copies of a request: one reply is enough.
-            if !complete.is_over && complete.asked.replace(turn) != Some(turn) {
+            if !complete.is_over && is_later(turn, complete.asked) {
+                complete.asked = Some(turn);
                 complete.say_at = Some(now + frame * place as u64);
             }
             return;

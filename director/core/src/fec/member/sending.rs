@@ -1,6 +1,6 @@
 //! What a member sends, and when.
 
-use super::{Due, FecMember, Taken};
+use super::{Complete, Due, FecMember, Taken};
 use crate::Instant;
 use crate::bundle::{Bundle, LENGTH};
 use crate::fec::answer::Answer;
@@ -11,6 +11,7 @@ use crate::pace::TICK;
 use crate::platform::prelude::*;
 use crate::silence;
 use crate::switch::MessageId;
+use crate::turn::first_in_time;
 
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
@@ -24,6 +25,7 @@ impl FecMember {
     /// The next datagram to the hub at `now`, and the time of the next poll. Frames that are due now
     /// share it, if the rate allows them or it takes no longer on air than a timer's tick.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
+        self.drop_late(now);
         let at = if self.taken.is_some() { Some(now) } else { self.next().map(|(at, ..)| at) };
         let Some(at) = at.map(|at| at.max(self.pace.next_at())) else { return (None, None) };
         if at > now {
@@ -60,6 +62,7 @@ impl FecMember {
             return Some(taken);
         }
         let (_, message, kind) = self.next()?;
+        let message = if kind == Due::Answer { self.answer_in_time(message, now) } else { message };
         let (low, member) = (message as u16, self.number);
         let complete = self.complete.get_mut(&message);
         // The hub has asked for it: the path may not carry datagrams of a bundle's size.
@@ -78,6 +81,35 @@ impl FecMember {
         };
         self.schedule(message);
         Some(Taken { bytes: frame?.encode(), joins })
+    }
+
+    /// Drops answers that the hub no longer waits for.
+    fn drop_late(&mut self, now: Instant) {
+        for message in &self.scheduled {
+            if let Some(complete) = self.complete.get_mut(message)
+                && complete.until.is_some_and(|until| until <= now)
+            {
+                (complete.answer, complete.say_at, complete.is_over) = (None, None, true);
+            }
+        }
+        let complete = &self.complete;
+        self.scheduled.retain(|message| complete.get(message).is_some_and(|own| !own.is_over));
+    }
+
+    /// The first due answer that can still arrive in time, if that of `first` cannot.
+    fn answer_in_time(&self, first: MessageId, now: Instant) -> MessageId {
+        // The message had a part of this time on its way, and the answer has the rest before it.
+        let needed = now + self.settings.round_trip;
+        let until = |id: &MessageId| self.complete.get(id).and_then(|complete| complete.until);
+        if until(&first).is_none_or(|until| until >= needed) {
+            return first;
+        }
+        let is_due = |id: &&MessageId| {
+            let next = self.complete.get(id).and_then(Complete::next_at);
+            next.is_some_and(|(at, due)| at <= now && due == Due::Answer)
+        };
+        let due: Vec<MessageId> = self.scheduled.iter().filter(is_due).copied().collect();
+        first_in_time(due.iter().map(until), needed).map_or(first, |place| due[place])
     }
 
     /// The state of a complete message has changed.

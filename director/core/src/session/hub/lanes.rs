@@ -1,6 +1,7 @@
 //! The lanes of members' messages, at the hub.
 
 use crate::Instant;
+use crate::agenda::Agenda;
 use crate::switch::MemberId;
 use crate::uplink::{Lane, Publication, SenderId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -30,8 +31,10 @@ pub(super) struct Unanswered {
 /// The lanes to members, and who has left.
 #[derive(Default)]
 pub(super) struct Uplinks {
-    /// The lanes.
+    /// The lanes. After each change of one, [`Self::agenda`] must be touched.
     pub lanes: BTreeMap<MemberId, MemberLane>,
+    /// When each lane has something to send.
+    pub agenda: Agenda<MemberId>,
     /// The member after the one that was served last.
     pub turn: MemberId,
     /// Members that have left, and may come back.

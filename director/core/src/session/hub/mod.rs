@@ -165,18 +165,10 @@ impl Hub {
         // Without a known member, the choice of the first model is for one.
         let (present, psks) = (known.clamp(1, members) as u16, config.security.of_hub(members)?);
         let (mut rng, all) = (Rng::new(seed), 0..u32::from(count));
-        let mut models = carrier::available();
-        models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
-        models.retain(|model| config.models.is_empty() || config.models.contains(model));
-        let why = |model: &ModelId| model.suits(config.pattern, &config.properties).err();
-        let suits: Vec<ModelId> = models.iter().copied().filter(|m| why(m).is_none()).collect();
-        let Some(first) = suits.first() else {
-            let because = models.iter().filter_map(|m| Some(format!("{m}: {}", why(m)?)));
-            return Err(SessionError::no_model(because, &config.models, &models));
-        };
+        let (suits, first) = Self::suitable(&config)?;
         let (capacity, assumed) = Self::begin(&config, present);
         let Config { pattern, properties, targets, settings, lifetime, .. } = config;
-        let policy = Policy::new(pattern, properties, targets, &suits, *first, settings);
+        let policy = Policy::new(pattern, properties, targets, &suits, first, settings);
         let mut policy = policy.with_lifetime(lifetime);
         policy.needs_measuring(capacity.is_estimated() && config.models.is_empty());
         policy.may_lose(Estimator::new().upper_loss(assumed.loss));
@@ -236,6 +228,20 @@ impl Hub {
         Ok(hub)
     }
 
+    /// The models that suit the session, and the first of them.
+    fn suitable(config: &Config) -> Result<(Vec<ModelId>, ModelId), SessionError> {
+        let mut models = carrier::available();
+        models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
+        models.retain(|model| config.models.is_empty() || config.models.contains(model));
+        let why = |model: &ModelId| model.suits(config.pattern, &config.properties).err();
+        let suits: Vec<ModelId> = models.iter().copied().filter(|m| why(m).is_none()).collect();
+        let Some(first) = suits.first().copied() else {
+            let because = models.iter().filter_map(|m| Some(format!("{m}: {}", why(m)?)));
+            return Err(SessionError::no_model(because, &config.models, &models));
+        };
+        Ok((suits, first))
+    }
+
     fn open(&mut self, model: ModelId, epoch: u32) {
         // Also for the same model: new keys cost nothing more than another epoch (decision 63).
         let (seed, secret) = (self.rng.seed(), self.rng.bytes());
@@ -246,6 +252,9 @@ impl Hub {
         let params = self.params(root.clone(), epoch, seed);
         if let Some(mut carrier) = carrier::hub(model, &params) {
             carrier.set_apart(self.apart.members());
+            for (member, pairing) in &self.pairings {
+                pairing.keys().into_iter().for_each(|(pair, _)| carrier.set_pair(*member, pair));
+            }
             self.models.iter().for_each(|(member, models)| {
                 carrier.set_bundles(*member, models.reads_bundles());
             });
@@ -264,6 +273,8 @@ impl Hub {
         let answer = envelope::answer_len(&root, answer);
         let targets = &self.config.targets;
         Params {
+            // Members without keys have nothing to send yet.
+            pair: root.clone(),
             root,
             epoch,
             members: self.members,

@@ -33,6 +33,16 @@ impl Hub {
         }
     }
 
+    /// A member has no acknowledgement of its messages, in datagrams of up to `length` bytes: packets of this
+    /// size may not pass to the hub.
+    pub(super) fn suspect_uplink(&mut self, member: MemberId, length: u16, now: Instant) {
+        if length > 0 && !self.absent.contains(&member) {
+            let longest = usize::from(length) + self.below_datagram();
+            let used = u32::try_from(longest).unwrap_or(u32::MAX);
+            self.path_mtu.suspect_alone(member, used, now);
+        }
+    }
+
     /// Several messages or answers can be sent together, in a datagram of this length.
     pub(super) fn bundle_sent(&mut self, length: usize) {
         let size = u32::try_from(length + self.below_datagram()).unwrap_or(u32::MAX);
@@ -81,7 +91,10 @@ impl Hub {
         if mtu != self.config.assumed.mtu {
             self.config.assumed.mtu = mtu;
             let datagram = self.config.datagram();
-            self.uplinks.lanes.values_mut().for_each(|own| own.lane.set_datagram(datagram));
+            for (member, own) in &mut self.uplinks.lanes {
+                own.lane.set_datagram(datagram);
+                self.uplinks.agenda.touch(*member);
+            }
             // The system fragments longer datagrams into packets of the size that it knows.
             self.policy.fragments_vanish(self.path_mtu.is_reduced());
             self.urgent = true;

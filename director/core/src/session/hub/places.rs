@@ -4,7 +4,7 @@
 use crate::platform::prelude::*;
 use crate::switch::MemberId;
 use crate::{Instant, Span};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Keys to try within a second: a flood of hellos must not take all of the hub's time. One takes a
 /// few microseconds.
@@ -50,8 +50,9 @@ pub(super) struct Strangers {
     tries: u32,
     /// Datagrams to send to the source of the datagram in hand.
     pub replies: VecDeque<Vec<u8>>,
-    /// Times of the last reports of members.
-    pub reported: BTreeMap<MemberId, Instant>,
+    /// Times of the last reports of members, and the same in order of time.
+    reported: BTreeMap<MemberId, Instant>,
+    by_time: BTreeSet<(Instant, MemberId)>,
     /// Known members, since a hello came from an unknown address.
     sought: BTreeMap<MemberId, Sought>,
     /// The next time at which known members may be sought.
@@ -86,7 +87,9 @@ impl Strangers {
     /// Records that a member is present.
     pub fn record_report(&mut self, member: MemberId, now: Instant) {
         if self.includes(member) {
+            self.forget(member);
             self.reported.insert(member, now);
+            self.by_time.insert((now, member));
         }
     }
 
@@ -131,12 +134,19 @@ impl Strangers {
 
     /// Expects no reports of a member.
     pub fn forget(&mut self, member: MemberId) {
-        self.reported.remove(&member);
+        if let Some(at) = self.reported.remove(&member) {
+            self.by_time.remove(&(at, member));
+        }
+    }
+
+    /// The member that has not reported for longest.
+    pub fn most_silent(&self) -> Option<MemberId> {
+        self.by_time.first().map(|(_, member)| *member)
     }
 
     /// Time at which the first silent member counts as gone.
     pub fn wake(&self) -> Option<Instant> {
-        self.reported.values().min().map(|at| *at + SILENT)
+        self.by_time.first().map(|(at, _)| *at + SILENT)
     }
 
     /// Whether another key may be tried.

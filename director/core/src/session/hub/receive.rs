@@ -146,7 +146,13 @@ impl Hub {
         let (_, epoch) = self.switch.current();
         let Some(member) = envelope::member_of(bytes).map(MemberId::from) else { return };
         let Some(pairing) = self.pairings.get_mut(&member) else { return };
-        let Some((epoch, what)) = pairing.open(epoch, self.next, bytes) else { return };
+        let start = pairing.keys().map(|(_, start)| start);
+        let opened = pairing.open(epoch, self.next, bytes);
+        if let Some((pair, _)) = pairing.keys().filter(|(_, now)| Some(*now) != start) {
+            // It has proved other keys: those of another start.
+            self.stages.values_mut().for_each(|stage| stage.carrier.set_pair(member, pair));
+        }
+        let Some((epoch, what)) = opened else { return };
         match what {
             FromMember::Answer(number, body) => {
                 // Anyone can repeat a recorded answer, from any address: only an awaited one moves
@@ -160,7 +166,10 @@ impl Hub {
                 }
             }
             FromMember::Acknowledge(number) => self.acknowledged(member, number, now),
-            FromMember::Alive(_, models) => self.handle_report(member, epoch, models, now),
+            FromMember::Alive(_, models, waits) => {
+                self.handle_report(member, epoch, models, now);
+                self.suspect_uplink(member, waits, now);
+            }
             FromMember::Cannot(_, models) => {
                 self.proved_control(now);
                 self.set_models(member, models);

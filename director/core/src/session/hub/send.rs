@@ -97,8 +97,11 @@ impl Hub {
             Content::Topic(topic) => (Some(to.to_vec()), Some(topic.to_owned()), None),
             Content::Stored(number) => (Some(to.to_vec()), None, Some(number)),
         };
+        // Members that answer know until when; the library's empty answers to others are short.
+        let is_answered = content == Content::Plain && self.config.pattern.is_answered();
+        let header = is_answered.then(|| envelope::lifetime::encode(lifetime));
         let outgoing = Outgoing {
-            bytes: bytes.to_vec(),
+            bytes: [header.as_ref().map_or(&[][..], |header| header), bytes].concat(),
             to: to.len(),
             chosen,
             topic,

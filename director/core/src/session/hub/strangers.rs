@@ -56,8 +56,7 @@ impl Hub {
     /// Members that have not reported for long have left without a message.
     pub(super) fn vacate_silent(&mut self, now: Instant) {
         while self.strangers.wake().is_some_and(|at| at <= now) {
-            let first = self.strangers.reported.iter().min_by_key(|(_, at)| **at);
-            let Some(member) = first.map(|(member, _)| *member) else { return };
+            let Some(member) = self.strangers.most_silent() else { return };
             self.leave_place(member, now);
         }
     }

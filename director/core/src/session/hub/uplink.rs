@@ -45,6 +45,7 @@ impl Hub {
         }
         let Some(own) = lanes.get_mut(&from) else { return false };
         let (genuine, messages) = own.lane.receive(frame, now);
+        self.uplinks.agenda.touch(from);
         if genuine {
             self.mark_alive(now);
         }
@@ -174,6 +175,7 @@ impl Hub {
         if let Some(publication) = publication.filter(|_| kind != reply::REFUSED) {
             self.topics.relay(to.member, publication, until);
         }
+        self.uplinks.agenda.touch(to.member);
         let plain = [&[kind], body].concat();
         if own.lane.send(to.number, &plain, Some(until)).is_err() {
             // The answer is too long. The application had the request.
@@ -186,26 +188,25 @@ impl Hub {
         &mut self,
         now: Instant,
     ) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
-        let mut wake: Option<Instant> = None;
-        let Uplinks { lanes, turn, .. } = &mut self.uplinks;
+        let Uplinks { lanes, agenda, turn, .. } = &mut self.uplinks;
+        agenda.wake(now);
         // In turn, so that a member with long answers does not hold up the others.
-        let order: Vec<MemberId> =
-            lanes.range(*turn..).chain(lanes.range(..*turn)).map(|(member, _)| *member).collect();
-        for member in order {
-            let Some(own) = lanes.get_mut(&member) else { continue };
-            let (datagram, look) = own.lane.poll(now);
-            wake = [wake, look].into_iter().flatten().min();
+        while let Some(member) = agenda.next(*turn) {
+            let polled = lanes.get_mut(&member).map(|own| own.lane.poll(now));
+            let (datagram, look) = polled.unwrap_or_default();
             if let Some(datagram) = datagram {
                 *turn = member + 1;
-                return (Some((To::Member(member), datagram)), wake);
+                return (Some((To::Member(member), datagram)), Some(look.unwrap_or(now)));
             }
+            agenda.rest(member, look);
         }
-        (None, wake)
+        (None, agenda.wake_at())
     }
 
     /// Forgets the lane of a member.
     pub(super) fn close_uplink(&mut self, member: MemberId) {
         self.uplinks.lanes.remove(&member);
+        self.uplinks.agenda.rest(member, None);
     }
 
     /// A member that had left has proved keys again, and is ready for `epoch`. Returns `false` if

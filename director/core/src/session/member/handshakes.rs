@@ -62,6 +62,13 @@ impl Link {
         envelope::seal_member(&self.root, epoch, self.welcome.member, &what)
     }
 
+    /// Seals a report that the member is there; the hub may have received no datagrams of up to `waits`
+    /// bytes.
+    pub fn alive(&mut self, epoch: u32, have: Models, waits: u16) -> Vec<u8> {
+        let what = FromMember::Alive(self.counts.next(), have.with_bundles(), waits);
+        envelope::seal_member(&self.root, epoch, self.welcome.member, &what)
+    }
+
     /// Seals a report of an epoch to the hub in a datagram of at least `size` bytes.
     pub fn ready(&mut self, epoch: u32, have: Models, echo: Echo, size: usize) -> Vec<u8> {
         let what = FromMember::Ready(self.counts.next(), have.with_bundles(), echo);

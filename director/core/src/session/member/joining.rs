@@ -65,6 +65,7 @@ impl Member {
             let round_trip = invitation.round_trip.max(own.unwrap_or_default());
             let params = Params {
                 root: root.clone(),
+                pair: link.root.clone(),
                 epoch: invitation.epoch,
                 members: link.welcome.members,
                 datagram: usize::from(invitation.datagram),

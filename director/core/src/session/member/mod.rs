@@ -21,7 +21,7 @@ use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
 use crate::downlink::Receipts;
-use crate::envelope::{self, Data, Echo, FromMember};
+use crate::envelope::{self, Data, Echo, FromMember, lifetime};
 use crate::handshake;
 use crate::keys::{Psk, Root};
 use crate::model::{ModelId, Models};
@@ -65,6 +65,8 @@ struct ReceivedMessage {
     /// The epoch in which it last arrived.
     epoch: u32,
     bytes: usize,
+    /// Time at which the hub no longer waits for an answer: not earlier than at the hub itself.
+    until: Option<Instant>,
     answer: Option<Vec<u8>>,
 }
 
@@ -208,13 +210,19 @@ impl Member {
         // follow.
         joined.newest = joined.newest.max(number);
         self.reports.record_arrival();
-        let Some(bytes) = bytes else { return };
+        let Some(mut bytes) = bytes else { return };
+        let is_plain = topic.is_none() && stored.is_none();
+        let mut until = None;
+        if is_plain && joined.link.welcome.answered {
+            let Some((lifetime, rest)) = bytes.split_first_chunk() else { return };
+            until = lifetime::decode(*lifetime).map(|lifetime| now + lifetime);
+            bytes = rest.to_vec();
+        }
         if joined.window.insert(number) {
             // The library answers a message of a topic, and one of the storage: what became of that at the
             // application, the lane says.
-            let by_library = topic.is_some() || stored.is_some();
-            let answer = (by_library && joined.link.welcome.answered).then(Vec::new);
-            let received = ReceivedMessage { epoch, bytes: bytes.len(), answer };
+            let answer = (!is_plain && joined.link.welcome.answered).then(Vec::new);
+            let received = ReceivedMessage { epoch, bytes: bytes.len(), until, answer };
             joined.open.insert(number, received);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
@@ -322,7 +330,8 @@ impl Member {
             self.reports.doubt(now);
         }
         if self.reports.is_due(now) {
-            let report = joined.link.control(joined.epoch, FromMember::Alive, self.models);
+            let report =
+                joined.link.alive(joined.epoch, self.models, self.uplink.stalled_datagram());
             self.control.push_back(report);
         }
     }
@@ -365,8 +374,11 @@ impl Joined {
         what: &FromMember,
         now: Instant,
     ) -> Result<(), SessionError> {
-        let ReceivedMessage { epoch, bytes, .. } =
+        let ReceivedMessage { epoch, bytes, until, .. } =
             self.open.get(&number).ok_or(SessionError::Over)?;
+        if until.is_some_and(|until| until <= now) {
+            return Ok(());
+        }
         let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
         // The transport's frame says the same.
@@ -374,7 +386,7 @@ impl Joined {
             return Ok(());
         }
         let sealed = envelope::seal_member(&self.link.root, epoch, self.link.welcome.member, what);
-        let sent = stage.carrier.answer(number, *bytes, &sealed, now);
+        let sent = stage.carrier.answer(number, *bytes, &sealed, *until, now);
         sent.map_err(|why| SessionError::Refused(stage.model, why))
     }
 }
