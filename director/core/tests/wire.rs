@@ -124,12 +124,11 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
     };
     let group = Root::new(&invitation.secret, session);
     let scope = |purpose| Scope::new(purpose, epoch, Party::Hub);
-    let frame = bytes::<12>(0x80);
-    let mut signed = frame.to_vec();
-    group.keys(scope(Use::Frame)).sign(&mut signed);
-    let bundle = bundle();
-    let mut signed_bundle = bundle.clone();
-    group.keys(scope(Use::Frame)).sign(&mut signed_bundle);
+    let signed = |mut frame: Vec<u8>| {
+        group.keys(scope(Use::Frame)).sign(&mut frame);
+        hex(&frame)
+    };
+    let (frame, bundle) = (bytes::<12>(0x80), bundle());
     let of_member = |what: &FromMember| hex(&seal_member(pair, epoch, 299, what));
     json!({
         "invitation": hex(&invitation.seal(pair, 5, 0)),
@@ -176,7 +175,7 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "alive": of_member(&FromMember::Alive(3, Models::from_bits(0x0601), 1_152)),
         "alive_opened": [299, 3, "06010480"],
         "frame": hex(&frame),
-        "frame_signed": hex(&signed),
+        "frame_signed": signed(frame.to_vec()),
         "bundle": hex(&bundle),
         "bundle_parts": [
             ["chunk", 17, 0, 0, true, 0, 3, hex(b"17 kWh")],
@@ -184,7 +183,7 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
             ["missing", 15, 1, false, [0, 2, 8]],
             ["whole", [[12, 0, false], [13, 15, true]]],
         ],
-        "bundle_signed": hex(&signed_bundle),
+        "bundle_signed": signed(bundle.clone()),
     })
 }
 
