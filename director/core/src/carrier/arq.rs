@@ -187,6 +187,13 @@ impl Arq {
 
     /// The next acknowledgement, if it is time. Those of other whole messages go with it.
     fn next_ack(&mut self, now: Instant) -> Option<Datagram> {
+        // An answer replaces the acknowledgement if it goes out before: if it waits behind others, its message
+        // would look lost.
+        while let Some((_, number)) =
+            self.due.first().filter(|(_, number)| self.sender.has_begun(*number))
+        {
+            self.take_ack(*number);
+        }
         let (due, number) = *self.due.first()?;
         let at_once = if self.bundles && self.asks { ACK_AT_BUNDLED } else { ACK_AT };
         if due > now && (self.replaced || self.acks.len() < at_once) {
@@ -310,10 +317,6 @@ impl Exchange for Arq {
         sealed: &[u8],
         until: Option<Instant>,
     ) -> Result<(), String> {
-        if !self.asks {
-            // The answer replaces the acknowledgement.
-            self.take_ack(number);
-        }
         let request = self.requests.remove(&number);
         let sent = self.sender.answer(number, sealed.to_vec(), until, request);
         sent.map_err(|why| why.to_string())

@@ -323,6 +323,11 @@ impl ArqSender {
         self.waiting.is_empty() && self.sending.values().all(|sending| sending.sent > 0)
     }
 
+    /// Whether a chunk of a message was sent that is not acknowledged.
+    pub fn has_begun(&self, message: u64) -> bool {
+        self.sending.get(&message).is_some_and(|sending| sending.sent > 0)
+    }
+
     /// Whether a message is in flight or queued.
     pub fn has(&self, message: u64) -> bool {
         self.sending.contains_key(&message) || self.waiting.iter().any(|(own, _)| *own == message)
