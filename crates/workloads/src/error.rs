@@ -127,7 +127,7 @@ fn hint(error: &io::Error) -> &'static str {
             "; no interface of this node has the address: compare the spec's address with `ip address`"
         }
         Some(libc::EADDRINUSE) => {
-            "; another program on this node uses the port: stop it, or change port_down or port_up"
+            "; another program on this node uses the port: stop it, or give it or this workload another port"
         }
         Some(libc::EACCES | libc::EPERM) => {
             "; permission denied: choose a port above 1023, or run as root"

@@ -37,6 +37,7 @@ mod on_switch;
 mod payload;
 mod placeholders;
 mod placement;
+mod ports;
 mod program_check;
 mod reception;
 mod root;
@@ -104,6 +105,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     };
     broker::check_workloads(file, &planned_networks, &workloads, sink);
     vlan_workloads::check(file, &topology, &workloads, sink);
+    ports::check(file, &workloads, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }
