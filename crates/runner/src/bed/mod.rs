@@ -82,6 +82,8 @@ pub(crate) struct Bed<'a> {
     control: Option<(ControlSocket, Requests)>,
     /// Requests whose effects have not happened yet, with the channels for their replies.
     awaited: Vec<Awaited>,
+    /// Nodes whose radios are to be switched off or on.
+    power: Vec<(usize, bool)>,
     /// The control connections of programs, by the programs' numbers.
     connections: BTreeMap<usize, ControlConnection>,
     uplinks: Vec<Uplink>,
@@ -154,6 +156,7 @@ impl<'a> Bed<'a> {
         Ok(Self {
             control,
             awaited: Vec::new(),
+            power: Vec::new(),
             connections: BTreeMap::new(),
             uplinks,
             engine,

@@ -58,9 +58,8 @@ impl Nodes for Bed<'_> {
     }
 
     fn set_power(&mut self, node: usize, is_on: bool) {
-        for Place { segment, endpoint } in self.inventory.lock().places(node) {
-            self.engine.remote().change(segment, Change::Power { endpoint, is_on });
-        }
+        // A request holds the inventory, which knows the node's links.
+        self.power.push((node, is_on));
     }
 }
 
@@ -79,6 +78,7 @@ impl Environment for Bed<'_> {
     }
 
     fn wait(&mut self) -> Vec<News> {
+        self.apply_power();
         let mut news = Vec::new();
         for id in self.speaking() {
             self.read_messages(id, &mut news);
@@ -166,6 +166,16 @@ impl Environment for Bed<'_> {
 }
 
 impl Bed<'_> {
+    /// Switches the radios of nodes as `set_power` has said.
+    pub(in crate::bed) fn apply_power(&mut self) {
+        for (node, is_on) in std::mem::take(&mut self.power) {
+            let places = self.inventory.lock().places(node);
+            for Place { segment, endpoint } in places {
+                self.engine.remote().change(segment, Change::Power { endpoint, is_on });
+            }
+        }
+    }
+
     /// Creates a log, whose size is limited from then on.
     fn log(&self, path: &Path, job: &Job) -> Result<OwnedFd, Error> {
         let log = Log::open(path, job.role).map_err(Error::write(path))?;

@@ -50,6 +50,8 @@ impl Bed<'_> {
             | Request::Down { .. }
             | Request::Capture { .. } => Err("this request is not for nodes".to_owned()),
         };
+        drop(inventory);
+        self.apply_power();
         done.unwrap_or_else(Reply::Refused)
     }
 
