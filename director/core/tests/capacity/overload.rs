@@ -18,6 +18,21 @@ fn in_time(models: &[ModelId], members: usize, offered: f64, lifetime: u64) -> f
     in_time_of((1_000, 100), models, members, offered, lifetime)
 }
 
+/// Members over `network` whose messages have a lifetime in ns, and the copies of a message on the path: one
+/// for each member, or one for all. The director chooses multicast here.
+fn with_lifetimes(
+    models: &[ModelId],
+    members: usize,
+    lifetime: u64,
+    network: Network,
+) -> (World, f64) {
+    let mut own = config(models);
+    own.targets.delivery_ratio = None;
+    own.lifetime = Some(Span::from_ns(lifetime));
+    let copies = if models == [ModelId::UdpArq] { members as f64 } else { 1.0 };
+    (World::new(&own, PerformanceMap::shipped(), members, network, 1), copies)
+}
+
 /// The same for messages and answers of these sizes in bytes.
 fn in_time_of(
     (message, answer): (usize, usize),
@@ -26,13 +41,8 @@ fn in_time_of(
     offered: f64,
     lifetime: u64,
 ) -> f64 {
-    let mut own = config(models);
-    own.targets.delivery_ratio = None;
-    own.lifetime = Some(Span::from_ns(lifetime));
     let network = Network { delay: 20 * MS, ..rate(BIT_S) };
-    let mut world = World::new(&own, PerformanceMap::shipped(), members, network, 1);
-    // A message goes to each member, or to all at once. The director chooses multicast here.
-    let copies = if models == [ModelId::UdpArq] { members as f64 } else { 1.0 };
+    let (mut world, copies) = with_lifetimes(models, members, lifetime, network);
     let count = (CARRIED * LASTS as f64 * offered / copies) as u64;
     world.answer = answer;
     world.sends(2 * SECOND, LASTS * SECOND / count, count, message);
@@ -94,12 +104,8 @@ fn models_without_an_estimate_drop_what_is_too_late() {
 /// The share of what a path of 2 Mbit/s carries times `load` that is answered in time after its delay has
 /// become 150 ms.
 fn longer(models: &[ModelId], members: usize, load: f64, lifetime: u64) -> [f64; 2] {
-    let mut own = config(models);
-    own.targets.delivery_ratio = None;
-    own.lifetime = Some(Span::from_ns(lifetime));
     let network = Network { delay: 20 * MS, ..rate(BIT_S) };
-    let mut world = World::new(&own, PerformanceMap::shipped(), members, network, 1);
-    let copies = if models == [ModelId::UdpArq] { members as f64 } else { 1.0 };
+    let (mut world, copies) = with_lifetimes(models, members, lifetime, network);
     world.answer = 100;
     let each = (1e9 / (CARRIED * load / copies)) as u64;
     world.sends(2 * SECOND, each, 58 * SECOND / each, 1_000);
@@ -134,11 +140,8 @@ fn a_longer_path_carries_as_much() {
 
 /// The rates of the session and of a TCP flow next to it, as shares of what the path carries.
 fn next_to_tcp(models: &[ModelId], queue: f64, lifetime: u64, cubic: bool) -> [f64; 2] {
-    let mut own = config(models);
-    own.targets.delivery_ratio = None;
-    own.lifetime = Some(Span::from_ns(lifetime));
     let network = Network { delay: 20 * MS, queue, ..rate(BIT_S) };
-    let mut world = World::new(&own, PerformanceMap::shipped(), 1, network, 1);
+    let (mut world, _) = with_lifetimes(models, 1, lifetime, network);
     world.answer = 700;
     world.sends(2 * SECOND, 5 * MS, 25_000, 1_700);
     world.flow_at(5 * SECOND, Tcp::new(false, cubic));
