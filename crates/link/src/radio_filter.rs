@@ -6,39 +6,54 @@ use std::collections::HashMap;
 /// Most extended addresses of a station; one with more gets all frames.
 const MOST_ADDRESSES: usize = 16;
 
-/// Which stations a frame of a simulated radio concerns, as far as that is certain: those that have sent
-/// from its extended target address, and for an acknowledgement, those whose last frame has its sequence
-/// number. Others would discard it. Frames to short addresses concern all, because a station can have
-/// been assigned one from which it has not sent yet.
+/// Which stations a frame of a simulated radio may concern: those that have sent from its target address, and
+/// for an acknowledgement, those whose last frame has its sequence number. Others would discard it.
+///
+/// That is certain for extended addresses. A station can have been assigned a short address from which it
+/// has not sent yet, so a frame to a short address concerns only the stations that sent last from it if it
+/// requests an acknowledgement, and all stations when its sender repeats it without one.
 #[derive(Debug)]
 pub struct RadioFilter {
     carries: Carried,
     /// Stations that have sent from an extended address.
     owners: HashMap<[u8; 8], Vec<usize>>,
+    /// Stations that last sent from a short address.
+    holders: HashMap<Short, Vec<usize>>,
     stations: Vec<Station>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Station {
     addresses: usize,
+    short: Option<Short>,
     /// Sequence number of its last frame that requests an acknowledgement.
     awaited: Option<u8>,
+    /// Whether it has sent that frame before.
+    repeats: bool,
 }
 
+/// The identifier of a PAN and an address in it.
+type Short = [u8; 4];
+
 /// What a frame's MAC header says (IEEE 802.15.4-2011, 5.2.1).
-struct Header<'a> {
+struct Header {
     sequence: u8,
     is_ack: bool,
     requests: bool,
-    /// Extended addresses.
-    target: Option<&'a [u8; 8]>,
-    source: Option<&'a [u8; 8]>,
+    target: Address,
+    source: Address,
+}
+
+enum Address {
+    None,
+    Short(Short),
+    Extended([u8; 8]),
 }
 
 impl RadioFilter {
     /// A filter for a channel that carries frames of simulated radios.
     pub fn new(carries: Carried) -> Self {
-        Self { carries, owners: HashMap::new(), stations: Vec::new() }
+        Self { carries, owners: HashMap::new(), holders: HashMap::new(), stations: Vec::new() }
     }
 
     /// Learns from a frame that `station` sends, in the Ethernet frame `frame`.
@@ -49,40 +64,64 @@ impl RadioFilter {
         let Some(header) = self.carries.radio_frame(frame).and_then(header) else { return };
         let own = &mut self.stations[station];
         if header.requests {
+            own.repeats = own.awaited == Some(header.sequence);
             own.awaited = Some(header.sequence);
         }
-        let Some(source) = header.source else { return };
-        if own.addresses > MOST_ADDRESSES {
-            return;
-        }
-        let owners = self.owners.entry(*source).or_default();
-        if !owners.contains(&station) {
-            own.addresses += 1;
-            owners.push(station);
+        match header.source {
+            Address::Short(address) => self.holds(station, address),
+            Address::Extended(address) if own.addresses <= MOST_ADDRESSES => {
+                let owners = self.owners.entry(address).or_default();
+                if !owners.contains(&station) {
+                    own.addresses += 1;
+                    owners.push(station);
+                }
+            }
+            Address::Extended(_) | Address::None => {}
         }
     }
 
-    /// Whether `station` gets the frame in the Ethernet frame `frame`, for each station.
-    pub fn concerns<'a>(&'a self, frame: &'a [u8]) -> impl Fn(usize) -> bool + 'a {
+    fn holds(&mut self, station: usize, address: Short) {
+        let before = self.stations[station].short.replace(address);
+        if before == Some(address) {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(holders) = self.holders.get_mut(&before)
+        {
+            holders.retain(|holder| *holder != station);
+            if holders.is_empty() {
+                self.holders.remove(&before);
+            }
+        }
+        self.holders.entry(address).or_default().push(station);
+    }
+
+    /// Whether a station gets the frame that `sender` sent last, in the Ethernet frame `frame`.
+    pub fn concerns<'a>(&'a self, sender: usize, frame: &[u8]) -> impl Fn(usize) -> bool + 'a {
         let header = self.carries.radio_frame(frame).and_then(header);
-        let owners = header.as_ref().and_then(|header| self.owners.get(header.target?));
+        let repeats = self.stations.get(sender).is_some_and(|station| station.repeats);
+        let concerned = header.as_ref().and_then(|header| match header.target {
+            Address::Short(address) if header.requests && !repeats => self.holders.get(&address),
+            Address::Extended(address) => self.owners.get(&address),
+            Address::Short(_) | Address::None => None,
+        });
+        let acknowledged = header.filter(|header| header.is_ack).map(|header| header.sequence);
         move |station| {
-            let Some(header) = &header else { return true };
             let own = self.stations.get(station).copied().unwrap_or_default();
             if own.addresses > MOST_ADDRESSES {
                 return true;
             }
-            match owners {
-                _ if header.is_ack => own.awaited == Some(header.sequence),
-                Some(owners) => owners.contains(&station),
-                None => true,
+            match (acknowledged, concerned) {
+                (Some(sequence), _) => own.awaited == Some(sequence),
+                (None, Some(concerned)) => concerned.contains(&station),
+                (None, None) => true,
             }
         }
     }
 }
 
 /// The MAC header of a frame, unless it is of the version of 2015, with other rules.
-fn header(radio: &[u8]) -> Option<Header<'_>> {
+fn header(radio: &[u8]) -> Option<Header> {
     let control = u16::from_le_bytes([*radio.first()?, *radio.get(1)?]);
     let mode = |shift: u32| control >> shift & 3;
     let (is_ack, requests, compressed) =
@@ -90,24 +129,30 @@ fn header(radio: &[u8]) -> Option<Header<'_>> {
     if mode(12) > 1 {
         return None;
     }
-    let sequence = *radio.get(2)?;
-    // The PAN's identifier, then the address: none, of 2 B, or extended.
-    let address = |rest: &'_ [u8], mode: u16, pan: usize| {
+    let mut rest = radio.get(3..)?;
+    let mut pan = [0; 2];
+    let mut address = |mode: u16, has_pan: bool| {
+        if mode != 0 && has_pan {
+            pan = take(&mut rest)?;
+        }
         match mode {
-            0 => Some(0),
-            2 => Some(pan + 2),
-            3 => Some(pan + 8),
+            0 => Some(Address::None),
+            2 => {
+                let [low, high] = take(&mut rest)?;
+                Some(Address::Short([pan[0], pan[1], low, high]))
+            }
+            3 => Some(Address::Extended(take(&mut rest)?)),
             _ => None,
         }
-        .filter(|length| rest.len() >= *length)
     };
-    let rest = radio.get(3..)?;
-    let to = address(rest, mode(10), 2)?;
-    let target = rest[..to].last_chunk::<8>().filter(|_| mode(10) == 3);
-    let rest = &rest[to..];
-    let from = address(rest, mode(14), if compressed { 0 } else { 2 })?;
-    let source = rest[..from].last_chunk::<8>().filter(|_| mode(14) == 3);
-    Some(Header { sequence, is_ack, requests, target, source })
+    let (target, source) = (address(mode(10), true)?, address(mode(14), !compressed)?);
+    Some(Header { sequence: *radio.get(2)?, is_ack, requests, target, source })
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, left) = rest.split_first_chunk()?;
+    *rest = left;
+    Some(*taken)
 }
 
 #[cfg(test)]
@@ -128,8 +173,13 @@ mod tests {
         datagram(&[&[0x61, 0xdc, sequence, 0x34, 0x12][..], &[to; 8], &[from; 8], &[1; 9]].concat())
     }
 
+    /// As [`data`], between short addresses.
+    fn short(sequence: u8, to: u8, from: u8) -> Vec<u8> {
+        datagram(&[0x61, 0x98, sequence, 0x34, 0x12, to, 4, from, 4, 1, 1])
+    }
+
     fn getting(filter: &RadioFilter, frame: &[u8]) -> Vec<usize> {
-        let concerns = filter.concerns(frame);
+        let concerns = filter.concerns(0, frame);
         (0..4).filter(|station| concerns(*station)).collect()
     }
 
@@ -144,12 +194,48 @@ mod tests {
         assert_eq!(getting(&filter, &data(7, 0xb, 0xc)), [1]);
         // Two stations wait for an acknowledgement with this number.
         assert_eq!(getting(&filter, &datagram(&[2, 0, 5, 0, 0])), [0, 2]);
-        // To a short address, to all, and frames that are no data.
+        // To all stations, and frames that are no data.
         for radio in
             [&[0x61, 0x98, 7, 0x34, 0x12, 0xff, 0xff, 1, 0x44][..], &[0x61, 0xec, 1, 2, 3], &[0x61]]
         {
             assert_eq!(getting(&filter, &datagram(radio)), all, "{radio:?}");
         }
+    }
+
+    #[test]
+    fn frames_to_short_addresses_go_to_all_when_they_are_repeated() {
+        let mut filter = RadioFilter::new(Carried::Openthread);
+        let all = vec![0, 1, 2, 3];
+        let sent = |filter: &mut RadioFilter, frame: Vec<u8>| {
+            filter.sent(0, &frame);
+            getting(filter, &frame)
+        };
+        assert_eq!(sent(&mut filter, short(1, 0xb, 0xa)), all, "no holder is known");
+        filter.sent(1, &short(9, 0xa, 0xb));
+        assert_eq!(sent(&mut filter, short(2, 0xb, 0xa)), [1]);
+        // Station 2 may have been assigned the address since.
+        assert_eq!(sent(&mut filter, short(2, 0xb, 0xa)), all);
+        assert_eq!(sent(&mut filter, short(3, 0xb, 0xa)), [1]);
+        filter.sent(2, &short(9, 0xa, 0xb));
+        assert_eq!(sent(&mut filter, short(4, 0xb, 0xa)), [1, 2], "both hold it");
+        filter.sent(1, &short(10, 0xa, 0xc));
+        assert_eq!(sent(&mut filter, short(5, 0xb, 0xa)), [2], "station 1 has another one");
+        assert_eq!(sent(&mut filter, short(6, 0xc, 0xa)), [1]);
+        // Without a request for an acknowledgement it would not be repeated.
+        let mut quiet = short(7, 0xb, 0xa);
+        quiet[42 + 1] &= !0x20;
+        assert_eq!(sent(&mut filter, quiet), all);
+        // The same address in another PAN.
+        let mut other = short(8, 0xb, 0xa);
+        other[42 + 4] = 0x35;
+        assert_eq!(sent(&mut filter, other), all);
+    }
+
+    #[test]
+    fn a_station_that_changes_its_short_address_takes_no_more_space() {
+        let mut filter = RadioFilter::new(Carried::Openthread);
+        (0..=255).for_each(|from| filter.sent(3, &short(1, 0xff, from)));
+        assert_eq!(filter.holders.len(), 1);
     }
 
     #[test]
@@ -167,14 +253,14 @@ mod tests {
         let mut filter = RadioFilter::new(Carried::Openthread);
         for end in 0..=whole.len() {
             filter.sent(0, &whole[..end]);
-            filter.concerns(&whole[..end])(0);
+            filter.concerns(0, &whole[..end])(0);
         }
         for place in 0..whole.len() {
             for value in 0..=255 {
                 let mut changed = whole.clone();
                 changed[place] = value;
                 filter.sent(0, &changed);
-                filter.concerns(&changed)(0);
+                filter.concerns(0, &changed)(0);
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Reasons why runs are not valid: equal reasons of several runs are one entry; worst first.
+//! Reasons why runs are not valid: equal reasons of several runs or nodes are one entry; worst first.
 
 use crate::sweep::first_names;
 use crate::{Reason, Run, Status, Sweep, format};
+use std::collections::BTreeSet;
 
 /// A reason of one or more runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,9 +37,10 @@ impl Sweep {
                 let same = |group: &Vec<(&Run, Reason)>| {
                     let known = &group[0].1;
                     let alike = (known.status, &known.name) == (reason.status, &reason.name);
-                    // Failures are equal if their texts are.
-                    // Values of one kind of evidence differ in each run; their range is shown.
-                    alike && (reason.value.is_some() || known.detail == reason.detail)
+                    // Values of one kind of evidence differ in each run; their range is shown. Failures are
+                    // alike if their texts are, but for the numbers of nodes and times.
+                    let texts = || without_numbers(&known.detail) == without_numbers(&reason.detail);
+                    alike && (reason.value.is_some() || texts())
                 };
                 match groups.iter_mut().find(|group| same(group)) {
                     Some(group) => group.push((run, reason)),
@@ -76,7 +78,8 @@ fn grouped(group: &[(&Run, Reason)]) -> Grouped {
         (Some(value), Some(limit)) if limit > 0.0 => value / limit,
         (value, _) => value.unwrap_or(0.0),
     };
-    let worst = group.iter().max_by(|a, b| share(&a.1).total_cmp(&share(&b.1)));
+    // The first one among equals.
+    let worst = group.iter().rev().max_by(|a, b| share(&a.1).total_cmp(&share(&b.1)));
     let Some((worst_run, worst)) = worst else {
         return Grouped {
             status: Status::Unknown,
@@ -112,13 +115,24 @@ fn grouped(group: &[(&Run, Reason)]) -> Grouped {
         };
         parts.push(sentence(&format!("{}{place}", worst.detail)));
     }
+    let texts: BTreeSet<_> = group.iter().map(|(_, reason)| &reason.detail).collect();
+    if worst.value.is_none() && texts.len() > 1 {
+        parts.push(format!("{} more reasons differ from this one in numbers only.", texts.len() - 1));
+    }
     parts.retain(|part| !part.is_empty());
+    let mut runs: Vec<String> = group.iter().map(|(run, _)| run.name()).collect();
+    // The groups have the order of the runs.
+    runs.dedup();
     Grouped {
         status: worst.status,
         headline,
         explanation: parts.join(" "),
-        runs: group.iter().map(|(run, _)| run.name()).collect(),
+        runs,
     }
+}
+
+fn without_numbers(text: &str) -> String {
+    text.replace(|c: char| c.is_ascii_digit(), "")
 }
 
 /// Text as a sentence, with an initial capital and a full stop.
@@ -180,18 +194,27 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_apart_by_their_text() {
+    fn failures_that_differ_in_more_than_numbers_have_own_entries() {
         let died = |who: &str| {
             serde_json::json!({"status": "failed", "name": "a program failed", "value": null,
                 "limit": null, "unit": "", "meaning": "not all worked", "detail": who})
         };
+        let of_fleet = (1..=250).map(|number| died(&format!("meter-{number} died"))).collect();
         let runs = vec![
             run(0, serde_json::json!([died("meter-1 ended with status 1")])),
-            run(1, serde_json::json!([died("meter-1 ended with status 1"), died("meter-2 died")])),
+            run(1, serde_json::json!([died("meter-1 ended with status 1"), died("gateway died")])),
+            run(2, serde_json::Value::Array(of_fleet)),
         ];
         let reasons = Sweep { runs, ..Sweep::default() }.reasons();
         let lines: Vec<_> = reasons.iter().map(|r| (r.headline.as_str(), r.runs.len())).collect();
-        let first = "a program failed: meter-1 ended with status 1";
-        assert_eq!(lines, [(first, 2), ("a program failed: meter-2 died", 1)]);
+        let expected = [
+            ("a program failed: meter-1 ended with status 1", 2),
+            ("a program failed: gateway died", 1),
+            ("a program failed: meter-1 died", 1),
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(reasons[0].explanation, "Not all worked.");
+        let more = "Not all worked. 249 more reasons differ from this one in numbers only.";
+        assert_eq!(reasons[2].explanation, more);
     }
 }

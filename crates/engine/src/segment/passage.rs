@@ -213,7 +213,7 @@ impl Segment {
         let receivers = match &self.filter {
             None => forwarding.receivers,
             Some(filter) => {
-                let concerns = filter.concerns(bytes);
+                let concerns = filter.concerns(link, bytes);
                 let concerned: Vec<_> = forwarding.receivers.filter(|end| concerns(*end)).collect();
                 Receivers::Many(concerned.into_iter())
             }
