@@ -105,7 +105,7 @@ $(PACKAGE)/pytest: python/requirements.txt python/pyproject.toml
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --locked -p director --lib --no-default-features --features portable -- -D warnings
+	cargo clippy --locked -p thingbed-director --lib --no-default-features --features portable -- -D warnings
 	cargo xtask tidy
 	@if [ -x $(PYTHON)/mypy ]; then $(MAKE) lint-python; else echo "Python is not checked; run make lint-python"; fi
 

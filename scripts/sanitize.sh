@@ -13,8 +13,8 @@ sanitized() { # package, features, filter of tests...
     RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
         cargo +nightly test --quiet --target "$host" "$@" || status=1
 }
-sanitized -p stacks --features mqtt,zeromq --lib
-sanitized -p director-c --lib
+sanitized -p thingbed-stacks --features mqtt,zeromq --lib
+sanitized -p thingbed-director-c --lib
 sanitized -p engine --lib -- io::
 sanitized -p load --lib
 sanitized -p workloads --no-default-features --lib
@@ -22,5 +22,5 @@ sanitized -p workloads --no-default-features --lib
 # computation (link, units, record and others) have none.
 echo "== Miri: director-c"
 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri \
-    cargo +nightly miri test --quiet -p director-c --lib -- table || status=1
+    cargo +nightly miri test --quiet -p thingbed-director-c --lib -- table || status=1
 exit $status

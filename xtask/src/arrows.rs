@@ -30,9 +30,11 @@ fn is_manifest(name: &str) -> bool {
     matches!(parts[..], [family, _, "Cargo.toml"] if FAMILIES.contains(&family))
 }
 
+/// The name of the library, which may differ from the package's, as other manifests write it.
 fn crate_name(manifest: &str) -> Result<String, String> {
-    let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
-    name.map(|name| name.trim_matches('"').to_owned()).ok_or(format!("no name: {manifest}"))
+    let library = manifest.split_once("[lib]\n").map_or(manifest, |(_, library)| library);
+    let name = library.lines().find_map(|line| line.strip_prefix("name = "));
+    name.map(|name| name.trim_matches('"').replace('_', "-")).ok_or(format!("no name: {manifest}"))
 }
 
 fn claimed(architecture: &str) -> Result<Arrows, String> {
@@ -98,6 +100,8 @@ mod tests {
         let names = ["a", "b", "c"].map(str::to_owned).into();
         let manifest = "name = \"a\"\n[dependencies]\nc.workspace = true\nserde = \"1\"\n[dev-dependencies]\nb = { path = \"b\" }\n";
         assert_eq!(crate_name(manifest).unwrap(), "a");
+        let renamed = "[package]\nname = \"x-a\"\n[lib]\nname = \"a\"\n[[bin]]\nname = \"b\"\n";
+        assert_eq!(crate_name(renamed).unwrap(), "a");
         let on = dependencies(manifest, &names);
         assert_eq!(on, ["c".to_owned()].into());
         let actual: Arrows =

@@ -8,7 +8,7 @@ use std::path::Path;
 
 fn gateway() -> String {
     let path = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("director-gateway");
-    assert!(path.exists(), "cargo build -p director-gateway first: no {}", path.display());
+    assert!(path.exists(), "cargo build -p thingbed-director-gateway first: no {}", path.display());
     path.display().to_string()
 }
 

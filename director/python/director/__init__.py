@@ -19,7 +19,7 @@ which the other members get that have subscribed to them:
     async for reading in session.messages():
         print(reading.member, reading.message)
 
-It calls the C library (`cargo build --release -p director-c`). It loads the file that
+It calls the C library (`cargo build --release -p thingbed-director-c`). It loads the file that
 `DIRECTOR_LIBRARY` names, or else searches the system's library path.
 """
 
@@ -108,7 +108,7 @@ def _load() -> ctypes.CDLL:
     except OSError as error:
         raise DirectorError(
             f"cannot load the director library: {error}; run `cargo build "
-            "--release -p director-c` and set DIRECTOR_LIBRARY to target/release/libdirector_c.so"
+            "--release -p thingbed-director-c` and set DIRECTOR_LIBRARY to target/release/libdirector_c.so"
         ) from error
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     members = ctypes.POINTER(ctypes.c_char_p)
