@@ -114,7 +114,7 @@ lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence director crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence director crates/thingbed/tests/interop
 	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../soak.py ../kill.py ../kill_sweeps.py ../power_cuts.py ../profile_values.py ../device_rate.py ../csma_model.py ../thread_fleet.py ../../director/evidence/picture.py ../../director/evidence/peers_norm.py
-	cd director/python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
+	cd director/python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py thingbed_director
 
 $(PYTHON)/mypy: evidence/requirements.txt
 	python3 -m venv target/python

@@ -6,7 +6,7 @@ It asks all, revokes the last one, asks again, and admits it with its former key
 import asyncio
 import sys
 
-import director
+import thingbed_director as director
 
 
 async def joined(session: director.Session, count: int) -> None:

@@ -6,7 +6,7 @@ The hub is `director-hub` of the Rust examples, or a `director.Session` of anoth
 import asyncio
 import sys
 
-import director
+import thingbed_director as director
 
 
 async def main() -> None:

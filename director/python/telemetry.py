@@ -6,7 +6,7 @@ All are in one program here; on devices, each is a separate program.
 import asyncio
 import sys
 
-import director
+import thingbed_director as director
 
 
 async def meter(key: bytes, local: str, hub: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-import director
+import thingbed_director as director
 
 
 async def main() -> None:

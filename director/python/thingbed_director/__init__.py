@@ -107,8 +107,8 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise DirectorError(
-            f"cannot load the director library: {error}; run `cargo build "
-            "--release -p thingbed-director-c` and set DIRECTOR_LIBRARY to target/release/libdirector_c.so"
+            f"cannot load the director library: {error}; run `cargo build --release "
+            "-p thingbed-director-c` and set DIRECTOR_LIBRARY to target/release/libdirector_c.so"
         ) from error
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     members = ctypes.POINTER(ctypes.c_char_p)
