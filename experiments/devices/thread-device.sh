@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # An OpenThread device: thread-device.sh NUMBER COUNT GAP ROUNDS EVERY ROUTERS ADDRESS
 # Starts its network GAP s after the device before it, prints its state for 30 s, and pings from COUNT * GAP + 35 s
 # on: in each round each device pings one other, and all devices together send one ping each EVERY s.
@@ -8,8 +8,13 @@
 # and devices learn them from files in /tmp, which all nodes share in virtual time.
 # routeridrange avoids the router number 0: all of OpenThread's simulated radios acknowledge frames to its address. Only
 # a reference device has this command; others print an error.
+# With many devices each process of a pause would take more time than the ping, so bash waits for input that never comes.
 number=$1 count=$2 gap=$3 rounds=$4 every=$5 routers=$6 address=$7
 pause=$(awk "BEGIN {print $count * $every}")
+exec 3<> <(:)
+pause() {
+    read -rt "$1" <&3
+}
 {
     cat <<SETTINGS
 dataset clear
@@ -28,14 +33,14 @@ routerupgradethreshold $routers
 ifconfig up
 ipaddr add fd00:db8:a0::1:$number
 SETTINGS
-    sleep "$(awk "BEGIN {print 2 + $number * $gap}")"
+    pause "$(awk "BEGIN {print 2 + $number * $gap}")"
     echo thread start
     for second in 1 1 1 1 1 2 3 5 5 10; do
-        sleep $second
+        pause "$second"
         echo state
     done
     echo rloc16
-    sleep "$(awk "BEGIN {print ($count - $number) * $gap + 3 + $number * $every}")"
+    pause "$(awk "BEGIN {print ($count - $number) * $gap + 3 + $number * $every}")"
     round=1
     while [ "$round" -le "$rounds" ]; do
         away=$(((round + 1) / 2))
@@ -47,17 +52,15 @@ SETTINGS
             target=fd00:db8:a0::ff:fe00:$locator
         fi
         printf '%s\n' state partitionid rloc16 "ping $target"
-        sleep "$pause"
+        pause "$pause"
         round=$((round + 1))
     done
     echo state
     echo partitionid
     echo counters mac
-    sleep 600
-} | ./ot-cli-ftd -L eth0 "$number" | while read -r line; do
+    pause 600
+} | ./ot-cli-ftd -L eth0 "$number" | perl -ne '
     # The line that rloc16 prints: four digits and a carriage return.
-    case $line in
-        [0-9a-f][0-9a-f][0-9a-f][0-9a-f]?) echo "${line%?}" > "/tmp/thread-rloc-$number" ;;
-    esac
-    printf '%s\n' "$line"
-done
+    if (/^([0-9a-f]{4})\r$/) { open F, ">", "/tmp/thread-rloc-'"$number"'"; print F "$1\n"; close F; }
+    BEGIN { $| = 1 }
+    print;'

@@ -11,7 +11,7 @@ const MOST_ADDRESSES: usize = 16;
 ///
 /// That is certain for extended addresses. A station can have been assigned a short address from which it
 /// has not sent yet, so a frame to a short address concerns only the stations that sent last from it if it
-/// requests an acknowledgement, and all stations when its sender repeats it without one.
+/// requests an acknowledgement, and all stations when it is repeated because these sent none.
 #[derive(Debug)]
 pub struct RadioFilter {
     carries: Carried,
@@ -26,10 +26,13 @@ pub struct RadioFilter {
 struct Station {
     addresses: usize,
     short: Option<Short>,
-    /// Sequence number of its last frame that requests an acknowledgement.
+    /// Sequence number of its last frame that requests an acknowledgement, and its short target address.
     awaited: Option<u8>,
-    /// Whether it has sent that frame before.
-    repeats: bool,
+    target: Option<Short>,
+    /// Whether holders of the target address got that frame and have not acknowledged it.
+    unanswered: bool,
+    /// Whether that was so when the station sent the frame again.
+    for_all: bool,
 }
 
 /// The identifier of a PAN and an address in it.
@@ -44,10 +47,20 @@ struct Header {
     source: Address,
 }
 
+#[derive(Debug, Clone, Copy)]
 enum Address {
     None,
     Short(Short),
     Extended([u8; 8]),
+}
+
+impl Address {
+    fn short(self) -> Option<Short> {
+        match self {
+            Self::Short(address) => Some(address),
+            Self::Extended(_) | Self::None => None,
+        }
+    }
 }
 
 impl RadioFilter {
@@ -62,10 +75,15 @@ impl RadioFilter {
             self.stations.resize(station + 1, Station::default());
         }
         let Some(header) = self.carries.radio_frame(frame).and_then(header) else { return };
+        if header.is_ack {
+            self.acknowledged(station, header.sequence);
+        }
         let own = &mut self.stations[station];
         if header.requests {
-            own.repeats = own.awaited == Some(header.sequence);
+            own.for_all = own.awaited == Some(header.sequence) && own.unanswered;
+            own.unanswered = false;
             own.awaited = Some(header.sequence);
+            own.target = header.target.short();
         }
         match header.source {
             Address::Short(address) => self.holds(station, address),
@@ -77,6 +95,15 @@ impl RadioFilter {
                 }
             }
             Address::Extended(_) | Address::None => {}
+        }
+    }
+
+    fn acknowledged(&mut self, holder: usize, sequence: u8) {
+        let address = self.stations[holder].short;
+        let is_answered =
+            |own: &&mut Station| own.awaited == Some(sequence) && own.target == address;
+        for own in self.stations.iter_mut().filter(is_answered) {
+            own.unanswered = false;
         }
     }
 
@@ -97,17 +124,23 @@ impl RadioFilter {
     }
 
     /// Whether a station gets the frame that `sender` sent last, in the Ethernet frame `frame`.
-    pub fn concerns<'a>(&'a self, sender: usize, frame: &[u8]) -> impl Fn(usize) -> bool + 'a {
+    pub fn concerns<'a>(&'a mut self, sender: usize, frame: &[u8]) -> impl Fn(usize) -> bool + 'a {
         let header = self.carries.radio_frame(frame).and_then(header);
-        let repeats = self.stations.get(sender).is_some_and(|station| station.repeats);
-        let concerned = header.as_ref().and_then(|header| match header.target {
-            Address::Short(address) if header.requests && !repeats => self.holders.get(&address),
-            Address::Extended(address) => self.owners.get(&address),
-            Address::Short(_) | Address::None => None,
-        });
+        let target = header.as_ref().map_or(Address::None, |header| header.target);
+        let requests = header.as_ref().is_some_and(|header| header.requests);
+        let own = self.stations.get_mut(sender);
+        let concerned = match (target, own) {
+            (Address::Short(address), Some(own)) if requests && !own.for_all => {
+                own.unanswered = true;
+                self.holders.get(&address)
+            }
+            (Address::Extended(address), _) => self.owners.get(&address),
+            _ => None,
+        };
+        let stations = &self.stations;
         let acknowledged = header.filter(|header| header.is_ack).map(|header| header.sequence);
         move |station| {
-            let own = self.stations.get(station).copied().unwrap_or_default();
+            let own = stations.get(station).copied().unwrap_or_default();
             if own.addresses > MOST_ADDRESSES {
                 return true;
             }
@@ -178,7 +211,7 @@ mod tests {
         datagram(&[0x61, 0x98, sequence, 0x34, 0x12, to, 4, from, 4, 1, 1])
     }
 
-    fn getting(filter: &RadioFilter, frame: &[u8]) -> Vec<usize> {
+    fn getting(filter: &mut RadioFilter, frame: &[u8]) -> Vec<usize> {
         let concerns = filter.concerns(0, frame);
         (0..4).filter(|station| concerns(*station)).collect()
     }
@@ -187,23 +220,23 @@ mod tests {
     fn frames_go_to_those_that_could_use_them() {
         let mut filter = RadioFilter::new(Carried::Openthread);
         let all = vec![0, 1, 2, 3];
-        assert_eq!(getting(&filter, &data(5, 0xb, 0xa)), all, "no owner is known");
+        assert_eq!(getting(&mut filter, &data(5, 0xb, 0xa)), all, "no owner is known");
         filter.sent(0, &data(5, 0xb, 0xa));
         filter.sent(1, &data(6, 0xa, 0xb));
         filter.sent(2, &data(5, 0xa, 0xc));
-        assert_eq!(getting(&filter, &data(7, 0xb, 0xc)), [1]);
+        assert_eq!(getting(&mut filter, &data(7, 0xb, 0xc)), [1]);
         // Two stations wait for an acknowledgement with this number.
-        assert_eq!(getting(&filter, &datagram(&[2, 0, 5, 0, 0])), [0, 2]);
+        assert_eq!(getting(&mut filter, &datagram(&[2, 0, 5, 0, 0])), [0, 2]);
         // To all stations, and frames that are no data.
         for radio in
             [&[0x61, 0x98, 7, 0x34, 0x12, 0xff, 0xff, 1, 0x44][..], &[0x61, 0xec, 1, 2, 3], &[0x61]]
         {
-            assert_eq!(getting(&filter, &datagram(radio)), all, "{radio:?}");
+            assert_eq!(getting(&mut filter, &datagram(radio)), all, "{radio:?}");
         }
     }
 
     #[test]
-    fn frames_to_short_addresses_go_to_all_when_they_are_repeated() {
+    fn frames_to_short_addresses_go_to_all_if_the_known_device_does_not_acknowledge_them() {
         let mut filter = RadioFilter::new(Carried::Openthread);
         let all = vec![0, 1, 2, 3];
         let sent = |filter: &mut RadioFilter, frame: Vec<u8>| {
@@ -216,17 +249,25 @@ mod tests {
         // Station 2 may have been assigned the address since.
         assert_eq!(sent(&mut filter, short(2, 0xb, 0xa)), all);
         assert_eq!(sent(&mut filter, short(3, 0xb, 0xa)), [1]);
+        // The acknowledgement was lost; an acknowledgement of another station says nothing.
+        filter.sent(1, &datagram(&[2, 0, 3, 0, 0]));
+        assert_eq!(sent(&mut filter, short(3, 0xb, 0xa)), [1]);
+        filter.sent(3, &datagram(&[2, 0, 3, 0, 0]));
+        assert_eq!(sent(&mut filter, short(3, 0xb, 0xa)), all);
+        // It did not come through: station 1 has had no chance to acknowledge it.
+        filter.sent(0, &short(4, 0xb, 0xa));
+        assert_eq!(sent(&mut filter, short(4, 0xb, 0xa)), [1]);
         filter.sent(2, &short(9, 0xa, 0xb));
-        assert_eq!(sent(&mut filter, short(4, 0xb, 0xa)), [1, 2], "both hold it");
+        assert_eq!(sent(&mut filter, short(5, 0xb, 0xa)), [1, 2], "both hold it");
         filter.sent(1, &short(10, 0xa, 0xc));
-        assert_eq!(sent(&mut filter, short(5, 0xb, 0xa)), [2], "station 1 has another one");
-        assert_eq!(sent(&mut filter, short(6, 0xc, 0xa)), [1]);
+        assert_eq!(sent(&mut filter, short(6, 0xb, 0xa)), [2], "station 1 has another one");
+        assert_eq!(sent(&mut filter, short(7, 0xc, 0xa)), [1]);
         // Without a request for an acknowledgement it would not be repeated.
-        let mut quiet = short(7, 0xb, 0xa);
+        let mut quiet = short(8, 0xb, 0xa);
         quiet[42 + 1] &= !0x20;
         assert_eq!(sent(&mut filter, quiet), all);
         // The same address in another PAN.
-        let mut other = short(8, 0xb, 0xa);
+        let mut other = short(9, 0xb, 0xa);
         other[42 + 4] = 0x35;
         assert_eq!(sent(&mut filter, other), all);
     }
@@ -244,7 +285,7 @@ mod tests {
         (0..200).for_each(|from| filter.sent(3, &data(1, 0xff, from)));
         filter.sent(0, &data(1, 3, 0xee));
         assert!(filter.owners.len() <= MOST_ADDRESSES + 2);
-        assert_eq!(getting(&filter, &data(9, 0xee, 1)), [0, 3]);
+        assert_eq!(getting(&mut filter, &data(9, 0xee, 1)), [0, 3]);
     }
 
     #[test]

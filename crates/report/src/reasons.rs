@@ -39,7 +39,8 @@ impl Sweep {
                     let alike = (known.status, &known.name) == (reason.status, &reason.name);
                     // Values of one kind of evidence differ in each run; their range is shown. Failures are
                     // alike if their texts are, but for the numbers of nodes and times.
-                    let texts = || without_numbers(&known.detail) == without_numbers(&reason.detail);
+                    let texts =
+                        || without_numbers(&known.detail) == without_numbers(&reason.detail);
                     alike && (reason.value.is_some() || texts())
                 };
                 match groups.iter_mut().find(|group| same(group)) {
@@ -117,18 +118,16 @@ fn grouped(group: &[(&Run, Reason)]) -> Grouped {
     }
     let texts: BTreeSet<_> = group.iter().map(|(_, reason)| &reason.detail).collect();
     if worst.value.is_none() && texts.len() > 1 {
-        parts.push(format!("{} more reasons differ from this one in numbers only.", texts.len() - 1));
+        parts.push(format!(
+            "{} more reasons differ from this one in numbers only.",
+            texts.len() - 1
+        ));
     }
     parts.retain(|part| !part.is_empty());
     let mut runs: Vec<String> = group.iter().map(|(run, _)| run.name()).collect();
     // The groups have the order of the runs.
     runs.dedup();
-    Grouped {
-        status: worst.status,
-        headline,
-        explanation: parts.join(" "),
-        runs,
-    }
+    Grouped { status: worst.status, headline, explanation: parts.join(" "), runs }
 }
 
 fn without_numbers(text: &str) -> String {

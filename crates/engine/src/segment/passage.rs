@@ -210,7 +210,7 @@ impl Segment {
         if let Some(first) = forwarding.first_query {
             self.pending.add(first, Event::Query);
         }
-        let receivers = match &self.filter {
+        let receivers = match &mut self.filter {
             None => forwarding.receivers,
             Some(filter) => {
                 let concerns = filter.concerns(link, bytes);

@@ -87,7 +87,9 @@ keys! {
         carries: At<Carried>,
         /// Whether simulated radios get only those frames that may concern them, as from a radio with an
         /// address filter. That saves most of the work with many devices; devices that listen to all
-        /// frames do not hear them all then. Only with `carries: openthread` or `zep`. Default: false.
+        /// frames do not hear them all then, and a device that has been assigned a short address and not
+        /// sent from it may miss a frame until it is repeated. Only with `carries: openthread` or `zep`.
+        /// Default: false.
         address_filter: At<bool>,
         /// Addresses in the MAC headers of 6LoWPAN: `extended` ones have 8 B, `short` ones 2 B. Only with
         /// `carries: lowpan`. Default: `extended`.
