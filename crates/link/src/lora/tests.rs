@@ -30,6 +30,20 @@ fn times_on_air_are_those_of_the_data_sheet() {
     assert_eq!(LoraSpec::at(7).bit_s().round(), 5_469.0);
 }
 
+/// Measured: from the start to the end of a transmission by an SX1276, in the logs of the issues 968, 458
+/// and 258 of mcci-catena/arduino-lmic, whose clock has ticks of 16 us. Joining takes 23 B.
+#[test]
+fn times_on_air_are_those_measured() {
+    let measured = [(7, 26, 3_864), (7, 23, 3_893), (10, 23, 23_204)];
+    for (factor, bytes, ticks) in measured {
+        let here = LoraSpec::at(factor).time_on_air(bytes).as_ns() as f64 / 1e6;
+        let there = f64::from(ticks) * 0.016;
+        println!("SF{factor}, {bytes} B: {here:.1} ms here, {there:.1} ms measured");
+        // The driver's own time is in the measured one: up to 0.6 ms.
+        assert!((0.0..0.65).contains(&(there - here)), "SF{factor}: {here} for {there}");
+    }
+}
+
 #[test]
 fn a_pause_follows_each_packet() {
     let duty_cycle = Ratio::from_fraction(0.01);
