@@ -120,7 +120,7 @@ fn at_rate(models: &[ModelId], bit_s: f64, told_bit_s: f64) -> (f64, f64, f64) {
 }
 
 /// At any rate, from 1 kbit/s to 10 Gbit/s, a message takes about as long as the link needs: no rate
-/// is a cliff. At 1 kbit/s only if it is told: else handshakes alone fill the link for minutes.
+/// is a cliff.
 #[test]
 fn no_rate_is_a_cliff() {
     for models in [&[ModelId::MulticastFec][..], &[ModelId::UdpArq], &[]] {
@@ -128,9 +128,6 @@ fn no_rate_is_a_cliff() {
             let mut last: Option<f64> = None;
             for power in [10, 9, 8, 7, 6, 5, 4, 3] {
                 let bit_s = 10_f64.powi(power);
-                if bit_s < 1e4 && !tells {
-                    continue;
-                }
                 let (cost, ideal, there) = at_rate(models, bit_s, if tells { bit_s } else { 0.0 });
                 eprintln!(
                     "{models:?} told {tells}, {bit_s:e} bit/s: {cost:.1} ms, {:.2} of the ideal, {there}",
@@ -142,6 +139,19 @@ fn no_rate_is_a_cliff() {
             }
         }
     }
+}
+
+/// Five members join over a link on which each frame of a handshake takes a second: an answer that is late
+/// is no reason for a handshake from the begin.
+#[test]
+fn members_join_over_a_kilobit_per_second() {
+    let mut world = World::new(&config(&[]), PerformanceMap::shipped(), 5, rate(1e3), 1);
+    let joined = (1..300).find(|second| {
+        world.run(second * SECOND);
+        world.hub.is_ready()
+    });
+    eprintln!("joined after {joined:?} s, {} bytes", world.bytes);
+    assert!(joined.is_some_and(|second| second < 60));
 }
 
 /// Bytes per second of the application in a time.
