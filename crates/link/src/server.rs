@@ -6,10 +6,11 @@ use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, REMOVE};
 use crate::lora::LORA;
 use crate::serialiser::{CELLS, SignedBytes};
 use crate::stage::{ChannelWait, Stage};
+use crate::step::TransitFrame;
 use crate::trace::Follower;
 use crate::{Cell, CellularTrace, Framing, Grant, GrantSpec, Lora, LoraSpec, Serialiser, Trace};
 use std::path::Path;
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Instant, Rate, Span};
 
 /// What determines when frames leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,12 @@ impl Transmission {
             Some(Scheduler::Lora(lora)) => Some(lora),
             _ => None,
         }
+    }
+
+    /// Time on air of a packet with this frame; `None` if no LoRa radio sends it.
+    pub(crate) fn time_on_air(&self, frame: &TransitFrame) -> Option<Span> {
+        let on_wire = self.framing.on_wire(frame.frame.len());
+        self.lora().map(|lora| lora.time_on_air(on_wire))
     }
 
     /// Grants of a cellular network, if they schedule the link.

@@ -6,6 +6,7 @@ use crate::carried::AirFrame;
 use crate::channel::{ChannelEvent, Heard};
 use crate::csma::{Arrival, ArrivalKind, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
+use crate::radios::Radios;
 use crate::reception::Reception;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
@@ -94,9 +95,22 @@ impl SharedMedium {
         self.losses[link] = share;
     }
 
-    /// Switches the radio of `link`'s node off or on.
-    pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
+    /// Switches the radio of `link`'s node off or on. What waits is lost with the power.
+    pub fn set_power(
+        &mut self,
+        link: usize,
+        is_on: bool,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
         self.csma.set_power(link, is_on, now);
+        let lost = if is_on { 0 } else { self.queues[link].clear() };
+        events.extend((0..lost).map(|_| ChannelEvent::Drop(link, Cause::Outage)));
+    }
+
+    /// Which links' radios are off.
+    pub fn radios(&self) -> &Radios {
+        self.csma.radios()
     }
 
     /// Whether the channel carries frames such as the Ethernet frame `frame`.
@@ -168,6 +182,7 @@ impl SharedMedium {
                 let cause = match attempt.outcome {
                     Ending::Sent => continue,
                     Ending::Lost => Cause::WeakSignal,
+                    Ending::Off => Cause::Outage,
                     _ => Cause::Denied,
                 };
                 self.answers[link].pop_front();
