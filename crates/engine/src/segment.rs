@@ -132,7 +132,7 @@ impl Segment {
             link.share_air();
         }
         for (channel, pipe) in self.channels.iter_mut().zip(link.pipes()) {
-            channel.iter_mut().for_each(|channel| channel.attach(pipe));
+            channel.iter_mut().for_each(|channel| channel.attach(pipe, end.place));
         }
         if self.impaired {
             link.begin(self.epoch);

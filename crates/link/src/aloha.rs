@@ -71,12 +71,17 @@ impl AlohaMedium {
             sent: BTreeMap::new(),
             packets: 0,
         };
-        uplinks.for_each(|uplink| medium.attach(uplink));
+        uplinks.for_each(|uplink| medium.add(uplink));
         medium
     }
 
-    /// Adds a link with this uplink.
-    pub fn attach(&mut self, uplink: &LinkPipe) {
+    /// Adds a link with this uplink, whose node is at the place of another link's.
+    pub fn attach(&mut self, uplink: &LinkPipe, place: Option<usize>) {
+        self.air.attach(place);
+        self.add(uplink);
+    }
+
+    fn add(&mut self, uplink: &LinkPipe) {
         self.configs.push(uplink.config().clone());
         self.draws.push(uplink.draw());
         self.find_gateways();
@@ -154,10 +159,11 @@ impl AlohaMedium {
         events: &mut Vec<ChannelEvent>,
     ) {
         let transmission = &self.configs[link].transmission;
-        let Some(lora) = transmission.lora() else {
+        let on_air = transmission.time_on_air(frame.frame.len());
+        let Some((lora, on_air)) = transmission.lora().zip(on_air) else {
             return events.push(ChannelEvent::Left(link, frame, now, None));
         };
-        let ends = now + lora.time_on_air(transmission.framing.on_wire(frame.frame.len()));
+        let ends = now + on_air;
         let share = self.draws[link].uniform(Purpose::RadioChannel, frame.place);
         let channel = (share * f64::from(self.channels)) as u32;
         let id = self.packets;

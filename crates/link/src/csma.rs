@@ -108,8 +108,8 @@ impl Csma {
         }
     }
 
-    /// Sets which links' stations hear each other; without it, all do. Call it before the first
-    /// frame.
+    /// Sets which links' stations hear each other; without it, all do. Those that exist must not change
+    /// after the first frame.
     pub fn set_reception(&mut self, reception: Option<Arc<Reception>>) {
         self.air.reception = reception;
     }

@@ -6,7 +6,6 @@ use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, REMOVE};
 use crate::lora::LORA;
 use crate::serialiser::{CELLS, SignedBytes};
 use crate::stage::{ChannelWait, Stage};
-use crate::step::TransitFrame;
 use crate::trace::Follower;
 use crate::{Cell, CellularTrace, Framing, Grant, GrantSpec, Lora, LoraSpec, Serialiser, Trace};
 use std::path::Path;
@@ -72,10 +71,9 @@ impl Transmission {
         }
     }
 
-    /// Time on air of a packet with this frame; `None` if no LoRa radio sends it.
-    pub(crate) fn time_on_air(&self, frame: &TransitFrame) -> Option<Span> {
-        let on_wire = self.framing.on_wire(frame.frame.len());
-        self.lora().map(|lora| lora.time_on_air(on_wire))
+    /// Time on air of a packet with a frame of `len` bytes; `None` if no LoRa radio sends it.
+    pub(crate) fn time_on_air(&self, len: usize) -> Option<Span> {
+        self.lora().map(|lora| lora.time_on_air(self.framing.on_wire(len)))
     }
 
     /// Grants of a cellular network, if they schedule the link.

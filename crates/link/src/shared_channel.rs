@@ -76,13 +76,13 @@ impl SharedChannel {
         }
     }
 
-    /// Adds a link.
-    pub fn attach(&mut self, pipe: &LinkPipe) {
+    /// Adds a link. On a channel with distance its node is at the `place` of another link's.
+    pub fn attach(&mut self, pipe: &LinkPipe, place: Option<usize>) {
         match &mut self.0 {
             Kind::Link(shared) => shared.attach(pipe.config()),
-            Kind::Medium(medium) => medium.attach(pipe),
+            Kind::Medium(medium) => medium.attach(pipe, place),
             Kind::Wifi(medium) => medium.attach(pipe),
-            Kind::Aloha(medium) => medium.attach(pipe),
+            Kind::Aloha(medium) => medium.attach(pipe, place),
         }
     }
 
@@ -136,7 +136,7 @@ impl SharedChannel {
         sender: Option<usize>,
         now: Instant,
     ) -> Result<Option<Downlink>, Cause> {
-        let on_air = pipe.config().transmission.time_on_air(frame);
+        let on_air = pipe.config().transmission.time_on_air(frame.frame.len());
         match (&mut self.0, on_air) {
             (Kind::Aloha(medium), Some(on_air)) => {
                 let ends = now + on_air;

@@ -70,12 +70,23 @@ impl SharedMedium {
             dropped: Vec::new(),
             ack_len: spec.ack.get() as usize,
         };
-        uplinks.for_each(|uplink| medium.attach(uplink));
+        uplinks.for_each(|uplink| medium.add(uplink));
         medium
     }
 
-    /// Adds a link with this uplink.
-    pub fn attach(&mut self, uplink: &LinkPipe) {
+    /// Adds a link with this uplink, whose node is at the place of another link's.
+    pub fn attach(&mut self, uplink: &LinkPipe, place: Option<usize>) {
+        if let Some(mut reception) = self.reception.take() {
+            // Alone, it need not be copied.
+            self.csma.set_reception(None);
+            Arc::make_mut(&mut reception).attach(place);
+            self.csma.set_reception(Some(reception.clone()));
+            self.reception = Some(reception);
+        }
+        self.add(uplink);
+    }
+
+    fn add(&mut self, uplink: &LinkPipe) {
         self.csma.attach();
         self.queues.push(Queue::new(uplink.config().queue));
         self.heads.push(None);

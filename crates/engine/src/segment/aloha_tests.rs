@@ -133,6 +133,21 @@ fn a_device_that_joins_shares_the_channel() {
     segment.send(2, &frame(2, 0), instant(2));
     drain(&mut segment);
     assert_eq!([counts(&segment, 1), counts(&segment, 2)], [(0, 1, 0), (0, 1, 0)]);
+    // With distance, at the place of its original: near, and out of range.
+    let mut segment = lora(1, 2, &[100.0, 9_000.0], SF7);
+    for (place, expected) in [(Some(1), (1, 0, 0)), (Some(2), (0, 0, 1)), (None, (0, 0, 1))] {
+        let end = Endpoint {
+            up: serde_json::from_str(SF7).unwrap(),
+            mac: Some([2, 0, 0, 0, 0, segment.endpoints() as u8]),
+            place,
+            ..Endpoint::default()
+        };
+        let now = instant(segment.endpoints() as u64 * 1_000 * MS);
+        let own = segment.attach(end, now);
+        segment.send(own, &frame(own as u8, 0), now);
+        drain(&mut segment);
+        assert_eq!(counts(&segment, own), expected, "{place:?}");
+    }
 }
 
 #[test]

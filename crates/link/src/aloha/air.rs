@@ -121,6 +121,11 @@ impl Air {
         }
     }
 
+    /// Adds a link at the place of another one.
+    pub fn attach(&mut self, place: Option<usize>) {
+        self.reception.iter_mut().for_each(|reception| reception.attach(place));
+    }
+
     /// Sets the links whose nodes receive the packets that begin from now on.
     pub fn set_gateways(&mut self, gateways: Vec<usize>) {
         self.gateways = gateways;

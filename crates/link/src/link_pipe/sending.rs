@@ -188,7 +188,8 @@ impl LinkPipe {
 
     /// The offer to the channel of a frame whose transmission ends at `left`.
     fn offer(&self, frame: TransitFrame, left: Instant) -> Step {
-        let on_air = self.config.transmission.time_on_air(&frame).filter(|_| self.offers_starts);
+        let transmission = self.offers_starts.then_some(&self.config.transmission);
+        let on_air = transmission.and_then(|own| own.time_on_air(frame.frame.len()));
         let starts = on_air.and_then(|on_air| left.checked_sub(on_air));
         Step::Offer(frame, starts.unwrap_or(left))
     }
