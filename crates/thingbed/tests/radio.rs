@@ -128,10 +128,9 @@ networks:
     subnet: 10.0.0.0/24
     mtu: 250 B
     profile: "${receiver}"
-    links: {gateway: {profile: none}}
 profiles:
-  real: {channel: {aloha: {channels: 96}}, LORA}
-  ideal: {channel: {aloha: {channels: 96, demodulators: 1000, half_duplex: false}}, LORA}
+  real: {channel: {aloha: {channels: 96}}, links: LINKS}
+  ideal: {channel: {aloha: {channels: 96, demodulators: 1000, half_duplex: false}}, links: LINKS}
 matrix: {receiver: [real, ideal]}
 workloads:
   - command: {on: gateway, run: [python3, answer.py]}
@@ -143,8 +142,9 @@ clock: virtual
 duration: 30 s
 "#;
 
-const LORA: &str = "up: {overhead: -29 B, lora: {spreading_factor: 12}}, \
-     down: {overhead: -29 B, lora: {spreading_factor: 12}}";
+const LINKS: &str = "{meter: LINK, late: LINK}";
+const LINK: &str = "{up: {overhead: -29 B, lora: {spreading_factor: 12}}, \
+     down: {overhead: -29 B, lora: {spreading_factor: 12}}}";
 
 /// Answers one device.
 const ANSWER: &str = "import socket, time
@@ -178,7 +178,7 @@ fn a_lora_gateway_receives_eight_packets_at_once_and_none_while_it_sends() {
     let bed = Bed::new();
     bed.write("answer.py", ANSWER);
     bed.write("send.py", SEND);
-    bed.write("e.yaml", &GATEWAY.replace("LORA", LORA));
+    bed.write("e.yaml", &GATEWAY.replace("LINKS", LINKS).replace("LINK", LINK));
     bed.thingbed(&["run", "e.yaml"]).expect(0, &["2 valid"]);
     let all = bed.summaries("gateway");
     for (receiver, no_demodulator, half_duplex) in [("real", 4.0, 2.0), ("ideal", 0.0, 0.0)] {
