@@ -22,8 +22,8 @@ pub enum Change {
         /// Whether the links go down.
         down: bool,
     },
-    /// Switches the radio of a node off or on. It matters on channels with `csma`: the radio does not
-    /// receive, acknowledge or sense then.
+    /// Switches the radio of a node off or on, on a channel of radios (`csma`, `wifi`, `aloha`): while it
+    /// is off it does not send, receive, acknowledge or sense, and what waits in it is lost.
     Power {
         /// Endpoint index.
         endpoint: usize,

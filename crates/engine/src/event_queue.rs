@@ -3,7 +3,7 @@
 use crate::change::Change;
 use crate::in_flight::{Due, InFlight, Spot};
 use crate::in_flight_queue::InFlightQueue;
-use link::{Direction, Heard, StampedFrame, TransitFrame};
+use link::{Direction, Downlink, Heard, StampedFrame, TransitFrame};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -19,6 +19,8 @@ pub(crate) enum Event {
     Heard(u32, Box<HeardFrame>),
     /// A frame contends for the channel.
     Offer(u32, Direction, Box<TransitFrame>),
+    /// A packet from a LoRa gateway to the device of a link has been on the air.
+    SentDown(u32, Box<SentDown>),
     /// A pipe can send its next queued frame.
     Turn(u32, Direction),
     /// The shared channel can continue.
@@ -27,6 +29,13 @@ pub(crate) enum Event {
     Change(Box<Change>),
     /// The switch sends multicast membership queries.
     Query,
+}
+
+/// A packet from a LoRa gateway to a device.
+#[derive(Debug)]
+pub(crate) struct SentDown {
+    pub frame: TransitFrame,
+    pub downlink: Downlink,
 }
 
 /// A frame, and who received it.

@@ -6,6 +6,7 @@
 
 mod lookahead;
 mod passage;
+mod radios;
 
 use crate::change::Change;
 use crate::event_queue::{Event, EventQueue};
@@ -32,10 +33,6 @@ pub struct Segment {
     has_stations: bool,
     /// Whether the channel needs to know the start of each transmission.
     shares_air: bool,
-    /// Whether the endpoints are radios, which can be off.
-    has_radios: bool,
-    /// Endpoints whose radio is off.
-    off: Vec<usize>,
     /// Of simulated radios.
     filter: Option<RadioFilter>,
     seed: u64,
@@ -80,7 +77,7 @@ impl Segment {
         }
         let shares_air = matches!(spec.channel, Channel::Aloha(_));
         if shares_air {
-            links.iter_mut().for_each(|link| link[Direction::Up].share_air());
+            links.iter_mut().for_each(Link::share_air);
         }
         for (_, change) in &spec.timetable {
             let Change::Set { links: changing, .. } = change else { continue };
@@ -96,8 +93,6 @@ impl Segment {
             channels: SharedChannel::of(&spec.channel, spec.reception.clone(), &links, seed),
             has_stations: matches!(spec.channel, Channel::Csma(_) | Channel::Wifi(_)),
             shares_air,
-            has_radios: matches!(spec.channel, Channel::Csma(_)),
-            off: Vec::new(),
             filter: filter(&spec.channel),
             links,
             seed,
@@ -134,10 +129,10 @@ impl Segment {
         let number = self.links.len();
         let mut link = Link::new(end.up, end.down, end.states, self.seed, number);
         if self.shares_air {
-            link[Direction::Up].share_air();
+            link.share_air();
         }
         for (channel, pipe) in self.channels.iter_mut().zip(link.pipes()) {
-            channel.iter_mut().for_each(|channel| channel.attach(pipe));
+            channel.iter_mut().for_each(|channel| channel.attach(pipe, end.place));
         }
         if self.impaired {
             link.begin(self.epoch);
@@ -304,17 +299,6 @@ impl Segment {
                     self.set(link, direction, &set, over, now);
                 }
             }
-        }
-    }
-
-    fn set_power(&mut self, endpoint: usize, is_on: bool, now: Instant) {
-        if !self.has_radios {
-            return;
-        }
-        self.off.retain(|off| *off != endpoint);
-        self.off.extend((!is_on).then_some(endpoint));
-        for channel in self.channels.iter_mut().flatten() {
-            channel.set_power(endpoint, is_on, now);
         }
     }
 

@@ -18,6 +18,9 @@ pub struct Endpoint {
     pub mac: Option<[u8; 6]>,
     /// States of the radio, shared by both directions.
     pub states: Option<StatesSpec>,
+    /// Endpoint at whose place an attached one is, on a channel with distance; `None`: it has no radio
+    /// conditions. Those of a segment's first endpoints are in [`SegmentSpec::reception`].
+    pub place: Option<usize>,
     /// VLANs of the switch's port. `None`: the port passes all frames and tags unchanged. Either all
     /// endpoints of a segment have VLANs, or none.
     pub vlans: Option<PortVlans>,

@@ -3,7 +3,7 @@
 use crate::destination::Destination;
 use crate::mac::Mac;
 use crate::plan::{Backend, Plan, PlannedLink, PlannedNetwork, PlannedNode};
-use crate::resolve::of_mac;
+use crate::resolve::{MAX_STATIONS, of_mac};
 use std::collections::HashSet;
 use std::net::IpAddr;
 
@@ -25,6 +25,7 @@ impl Plan {
             return Err(format!("node {node} does not exist"));
         };
         self.check_clonable(original)?;
+        self.check_stations(original, count)?;
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let links = self.nodes.iter().flat_map(|node| &node.links);
         let mut taken = Taken {
@@ -87,17 +88,6 @@ impl Plan {
                  loop in which broadcasts circle for ever; add `stp: true` to its group"
             ));
         }
-        let by_distance = |link: &&PlannedLink| {
-            let network = self.network(&link.network);
-            network.is_some_and(PlannedNetwork::has_reception)
-        };
-        if let Some(link) = original.links.iter().find(by_distance) {
-            return Err(format!(
-                "`{name}` is attached to `{}`, where the loss between nodes depends on their \
-                 positions or a table, and a clone is in neither",
-                link.network
-            ));
-        }
         // netem is configured with the nodes, when impairments begin (decisions 16 and 27).
         let by_netem = |link: &&PlannedLink| {
             self.network(&link.network).is_some_and(|own| own.backend == Backend::Netem)
@@ -110,6 +100,22 @@ impl Plan {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Checks that the networks of `original` where losses depend on places have room for `count` nodes
+    /// more.
+    fn check_stations(&self, original: &PlannedNode, count: usize) -> Result<(), String> {
+        let networks = original.links.iter().filter_map(|link| self.network(&link.network));
+        for network in networks.filter(|network| network.has_reception()) {
+            let now = self.members(network).count();
+            if now.saturating_add(count) as u64 > MAX_STATIONS {
+                return Err(format!(
+                    "`{}` has {now} nodes, and can have {MAX_STATIONS} with `path_loss` or `pair_losses`",
+                    network.name
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Highest number of a group's nodes; a single node has number 1.
@@ -345,8 +351,10 @@ networks:
         let served = plan("subnet: 10.1.0.0/24, dns: true");
         let services = served.nodes.len() - 1;
         assert!(served.clones(services, 1, 99).unwrap_err().contains("services"));
-        let radio = plan("subnet: 10.1.0.0/24, channel: {csma: {path_loss: {}}}");
-        assert!(radio.clones(1, 1, 99).unwrap_err().contains("a clone is in neither"));
+        let radio = plan("subnet: 10.1.0.0/16, channel: {csma: {path_loss: {}}}");
+        assert_eq!(radio.clones(1, 995, 99).unwrap()[0].position, radio.nodes[1].position);
+        let full = radio.clones(1, 996, 99).unwrap_err();
+        assert_eq!(full, "`lan` has 5 nodes, and can have 1000 with `path_loss` or `pair_losses`");
         let netem = plan("subnet: 10.1.0.0/24, backend: netem");
         assert!(netem.clones(1, 1, 99).unwrap_err().contains("backend: netem"));
         assert!(netem.clones(99, 1, 99).is_err());

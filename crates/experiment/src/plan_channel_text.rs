@@ -18,10 +18,17 @@ pub(crate) fn channel_text(channel: &Channel) -> String {
                 format!("Wi-Fi channel, {}, half duplex, aggregates of up to {most}", wifi.rate)
             }
         },
-        Channel::Aloha(aloha) => match aloha.channels {
-            1 => "one radio channel under ALOHA".to_owned(),
-            more => format!("{more} radio channels under ALOHA"),
-        },
+        Channel::Aloha(aloha) => {
+            let channels = match aloha.channels {
+                1 => "one radio channel".to_owned(),
+                more => format!("{more} radio channels"),
+            };
+            let duplex = if aloha.half_duplex { "half" } else { "full" };
+            let demodulators = aloha.demodulators;
+            format!(
+                "{channels} under ALOHA, {duplex}-duplex gateways for {demodulators} packets at once"
+            )
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //!    changes the channel for every transmission (LoRaWAN 1.0.x, 1). Frames of other links, such as
 //!    those of a gateway, are not on these channels and pass at once.
 //! 2. Gateways receive: the links without `lora`. A packet arrives if one of them receives it. Devices
-//!    do not hear each other.
+//!    do not hear each other. Without any gateway, the network itself receives as one would.
 //! 3. Packets disturb each other if they overlap on the same channel with the same bandwidth. The start
 //!    of a preamble may be disturbed: its last five symbols suffice to find the packet (Bor, Roedig,
 //!    Voigt, Alonso: Do LoRa low-power wide-area networks scale?, MSWiM 2016).
@@ -13,6 +13,11 @@
 //!    margin: these are quasi-orthogonal (Goursaud, Gorce: Dedicated networks for IoT, EAI Endorsed
 //!    Transactions on Internet of Things 1 (1), 2015).
 //! 5. A gateway receives packets from its sensitivity on ([`crate::LoraSpec::sensitivity`]).
+//! 6. A packet takes a demodulator of the gateway for its time on air, also if it collides. Without a free
+//!    one it is not received there (Semtech SX1301 data sheet, V2.4: eight paths; ns-3's LoRaWAN module has
+//!    the same rule).
+//! 7. A gateway that sends a packet to a device receives none meanwhile. Its packets do not disturb others:
+//!    downlinks have inverted chirps.
 //!
 //! Without positions all packets are equally strong, so those of one spreading factor destroy each
 //! other.
@@ -27,6 +32,7 @@ mod tests;
 pub use spec::{AlohaSpec, LoraPathLoss};
 
 use crate::channel::ChannelEvent;
+use crate::radios::Radios;
 use crate::reception::Reception;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
@@ -39,6 +45,7 @@ use units::{Draw, Instant, Purpose};
 pub(crate) struct AlohaMedium {
     channels: u32,
     air: Air,
+    radios: Radios,
     /// Settings of each link's uplink.
     configs: Vec<Impairment>,
     draws: Vec<Draw>,
@@ -58,17 +65,23 @@ impl AlohaMedium {
         let mut medium = Self {
             channels: spec.channels,
             air: Air::new(spec, reception),
+            radios: Radios::default(),
             configs: Vec::new(),
             draws: Vec::new(),
             sent: BTreeMap::new(),
             packets: 0,
         };
-        uplinks.for_each(|uplink| medium.attach(uplink));
+        uplinks.for_each(|uplink| medium.add(uplink));
         medium
     }
 
-    /// Adds a link with this uplink.
-    pub fn attach(&mut self, uplink: &LinkPipe) {
+    /// Adds a link with this uplink, whose node is at the place of another link's.
+    pub fn attach(&mut self, uplink: &LinkPipe, place: Option<usize>) {
+        self.air.attach(place);
+        self.add(uplink);
+    }
+
+    fn add(&mut self, uplink: &LinkPipe) {
         self.configs.push(uplink.config().clone());
         self.draws.push(uplink.draw());
         self.find_gateways();
@@ -78,6 +91,57 @@ impl AlohaMedium {
     pub fn change(&mut self, link: usize, config: &Impairment) {
         self.configs[link] = config.clone();
         self.find_gateways();
+    }
+
+    /// Switches the radio of `link`'s node off or on. What it sends breaks off, and what it receives is
+    /// lost.
+    pub fn set_power(
+        &mut self,
+        link: usize,
+        is_on: bool,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
+        self.radios.set(link, is_on, now);
+        if !is_on {
+            self.air.switch_off(link);
+            let before = self.sent.len();
+            self.sent.retain(|_, (sender, _)| *sender != link);
+            let lost = before - self.sent.len();
+            events.extend((0..lost).map(|_| ChannelEvent::Drop(link, Cause::Outage)));
+        }
+    }
+
+    /// Which links' radios are off.
+    pub fn radios(&self) -> &Radios {
+        &self.radios
+    }
+
+    /// Begins a packet to the device of `link`, which the node of `sender` sent at `arrived`. Returns the
+    /// link of the gateway that sends it from `now` until `ends`; `None` if there is no gateway.
+    ///
+    /// # Errors
+    /// If the gateway's radio is off, or was since `arrived`.
+    pub fn send_down(
+        &mut self,
+        link: usize,
+        sender: Option<usize>,
+        arrived: Instant,
+        [now, ends]: [Instant; 2],
+    ) -> Result<Option<usize>, Cause> {
+        let gateways = self.air.gateways();
+        let gateway = match sender.filter(|sender| gateways.contains(sender)) {
+            // It waited at this gateway.
+            Some(sender) if self.radios.was_off_since(sender, arrived) => {
+                return Err(Cause::Outage);
+            }
+            Some(sender) => sender,
+            None if gateways.is_empty() => return Ok(None),
+            // From another device: any gateway can send it, so the one that the receiver is nearest to does.
+            None => self.air.nearest(link, &self.radios).ok_or(Cause::Outage)?,
+        };
+        self.air.send_down(gateway, now, ends);
+        Ok(Some(gateway))
     }
 
     fn find_gateways(&mut self) {
@@ -95,15 +159,17 @@ impl AlohaMedium {
         events: &mut Vec<ChannelEvent>,
     ) {
         let transmission = &self.configs[link].transmission;
-        let Some(lora) = transmission.lora() else {
+        let on_air = transmission.time_on_air(frame.frame.len());
+        let Some((lora, on_air)) = transmission.lora().zip(on_air) else {
             return events.push(ChannelEvent::Left(link, frame, now, None));
         };
-        let ends = now + lora.time_on_air(transmission.framing.on_wire(frame.frame.len()));
+        let ends = now + on_air;
         let share = self.draws[link].uniform(Purpose::RadioChannel, frame.place);
         let channel = (share * f64::from(self.channels)) as u32;
         let id = self.packets;
         let listens = now + lora.spare_preamble();
-        self.air.start(Packet { id, link, channel, lora: lora.clone(), listens, ends }, now);
+        let packet = Packet { id, link, channel, lora: lora.clone(), listens, ends };
+        self.air.start(packet, now, &self.radios);
         self.packets += 1;
         self.sent.insert((ends, id), (link, frame));
         events.push(ChannelEvent::Turn(ends));
@@ -118,6 +184,9 @@ impl AlohaMedium {
             events.push(match self.air.end(id) {
                 Fate::Received => ChannelEvent::Left(link, frame, ends, None),
                 Fate::Collided => ChannelEvent::Drop(link, Cause::Denied),
+                Fate::NoDemodulator => ChannelEvent::Drop(link, Cause::NoDemodulator),
+                Fate::HalfDuplex => ChannelEvent::Drop(link, Cause::HalfDuplex),
+                Fate::Off => ChannelEvent::Drop(link, Cause::Outage),
                 Fate::TooWeak => ChannelEvent::Drop(link, Cause::WeakSignal),
             });
         }

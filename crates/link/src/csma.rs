@@ -37,6 +37,7 @@ mod tests;
 pub use attempt::{Arrival, ArrivalKind, Attempt, Ending, Usage};
 pub use spec::CsmaSpec;
 
+use crate::radios::Radios;
 use crate::reception::Reception;
 use attempt::Frame;
 use on_air::{Air, Kind, OnAir};
@@ -67,8 +68,6 @@ struct Link {
     free: Instant,
     /// Bytes of the acknowledgements that the station itself makes and that have not begun.
     answers: VecDeque<usize>,
-    /// Its radio is off.
-    is_off: bool,
 }
 
 /// Time, kind, link. A link has at most one pending event of its frame; those of its answers have no
@@ -109,8 +108,8 @@ impl Csma {
         }
     }
 
-    /// Sets which links' stations hear each other; without it, all do. Call it before the first
-    /// frame.
+    /// Sets which links' stations hear each other; without it, all do. Those that exist must not change
+    /// after the first frame.
     pub fn set_reception(&mut self, reception: Option<Arc<Reception>>) {
         self.air.reception = reception;
     }
@@ -122,13 +121,23 @@ impl Csma {
     }
 
     /// Switches the radio of a link's station off or on. While it is off it does not receive, acknowledge
-    /// or sense, and frames that become ready end with [`Ending::Off`].
+    /// or sense, and a frame that was ready before it came on again ends with [`Ending::Off`].
     ///
     /// # Panics
     /// If `link` does not exist.
     pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
-        self.links[link].is_off = !is_on;
-        self.air.set_off(link, !is_on, now.max(self.clock));
+        self.air.set_power(link, is_on, now.max(self.clock));
+    }
+
+    /// Which links' radios are off.
+    pub fn radios(&self) -> &Radios {
+        &self.air.radios
+    }
+
+    /// Whether the radio of `link` has been off since its frame became ready, so that the frame is lost.
+    fn has_lost_power(&self, link: usize) -> bool {
+        let frame = self.links[link].frame.as_ref();
+        frame.is_some_and(|frame| self.air.radios.was_off_since(link, frame.ready))
     }
 
     /// Parameters of the channel.
@@ -259,7 +268,7 @@ impl Csma {
         let sender = &mut self.links[link];
         assert!(sender.frame.is_none(), "link {link} has a frame that contends");
         sender.usage.frames += 1;
-        sender.frame = Some(frame);
+        sender.frame = Some(Frame { ready: now, ..frame });
         // Events up to `clock` are processed; one before it would come out of order.
         let from = now.max(sender.free).max(self.clock);
         self.back_off(link, from);
@@ -290,7 +299,7 @@ impl Csma {
     }
 
     fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        if self.links[link].is_off {
+        if self.has_lost_power(link) {
             return self.finish(link, at, Ending::Off, at);
         }
         // A transmission that ended within the CCA was detected too. A station that is about to answer
@@ -314,7 +323,7 @@ impl Csma {
 
     fn start(&mut self, link: usize, at: Instant) {
         let Some(frame) = &self.links[link].frame else { return };
-        if self.links[link].is_off {
+        if self.has_lost_power(link) {
             // Its end is reported there.
             return self.report_at(at, Step::AckMissed, link);
         }
@@ -326,7 +335,7 @@ impl Csma {
 
     fn start_ack(&mut self, link: usize, at: Instant) {
         let to = self.links[link].frame.as_ref().and_then(|frame| frame.to);
-        if to.is_some_and(|to| self.links[to].is_off) {
+        if to.is_some_and(|to| self.air.radios.was_off_since(to, at - self.spec.turnaround)) {
             let missed = at + (self.spec.ack_wait - self.spec.turnaround);
             return self.report_at(missed, Step::AckMissed, link);
         }
@@ -336,11 +345,8 @@ impl Csma {
 
     fn start_answer(&mut self, link: usize, at: Instant) {
         let Some(len) = self.links[link].answers.pop_front() else { return };
-        // One whose radio has gone off meanwhile is cut off at once.
+        // One whose radio has gone off meanwhile breaks off at once.
         self.air.start_answer(link, at);
-        if self.links[link].is_off {
-            self.air.set_off(link, true, at);
-        }
         self.report_at(at + self.spec.airtime(len), Step::AnswerEnds, link);
     }
 
@@ -351,11 +357,11 @@ impl Csma {
         received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
         let sent = self.leave(link, Kind::Answer, at)?;
-        let clean = self.air.reception.as_ref().map(|_| sent.clean());
+        let clean = self.air.reception.as_ref().map(|_| sent.clean(self.radios()));
         let (stations, kind) = (clean.as_deref(), ArrivalKind::Answer);
         let arrival = Arrival { link, attempt: 0, at, duplicate: false, stations, kind };
-        let collided = sent.collided_for_all();
-        let outcome = match collided {
+        let outcome = match sent.collided_for_all() {
+            _ if sent.broke_off(self.radios()) => Ending::Off,
             true => Ending::Collided,
             false if received(arrival) => Ending::Sent,
             false => Ending::Lost,
@@ -388,11 +394,11 @@ impl Csma {
     ) -> Option<Attempt> {
         let sent = self.leave(link, Kind::Own, at)?;
         let to = self.links[link].frame.as_ref()?.to;
-        let is_deaf = to.is_some_and(|to| self.links[to].is_off || sent.was_off(to));
-        let was_off = self.links[link].is_off;
+        let is_deaf = to.is_some_and(|to| self.radios().was_off_since(to, sent.since));
+        let was_off = sent.broke_off(self.radios());
+        let clean = self.air.reception.as_ref().map(|_| sent.clean(self.radios()));
         let frame = self.links[link].frame.as_mut()?;
         let (collided, duplicate) = (sent.collided_for_all(), frame.delivered.is_some());
-        let clean = self.air.reception.as_ref().map(|_| sent.clean());
         let stations = clean.as_deref();
         let (attempt, kind) = (frame.attempt, ArrivalKind::Frame);
         let arrival = Arrival { link, attempt, at, duplicate, stations, kind };
@@ -404,9 +410,10 @@ impl Csma {
         if !frame.acknowledged {
             let outcome = match (arrived, collided) {
                 (true, _) => Ending::Sent,
-                (false, true) if !was_off => Ending::Collided,
-                (false, _) if was_off || is_deaf => Ending::Off,
-                (false, _) => Ending::Lost,
+                (false, _) if was_off => Ending::Off,
+                (false, true) => Ending::Collided,
+                (false, false) if is_deaf => Ending::Off,
+                (false, false) => Ending::Lost,
             };
             let free = at + self.spec.interframe(frame.len);
             return self.finish(link, at, outcome, free);
@@ -427,13 +434,14 @@ impl Csma {
         at: Instant,
         received: &mut dyn FnMut(Arrival<'_>) -> bool,
     ) -> Option<Attempt> {
-        let collided = self.leave(link, Kind::Own, at)?.collided();
+        let sent = self.leave(link, Kind::Own, at)?;
+        let (collided, broke_off) = (sent.collided(), sent.broke_off(self.radios()));
         let frame = self.links[link].frame.as_mut()?;
         let (stations, attempt) = (Some(&[link][..]), frame.attempt);
         let kind = ArrivalKind::Acknowledgement;
         let arrival = Arrival { link, attempt, at, duplicate: true, stations, kind };
         let is_lost = !collided && self.air.reception.is_some() && !received(arrival);
-        if collided || is_lost {
+        if collided || is_lost || broke_off {
             frame.collided = collided;
             let took = self.spec.turnaround + self.spec.ack_airtime();
             // The wait counts from the end of the frame, which was this long ago.
@@ -446,7 +454,7 @@ impl Csma {
     }
 
     fn retry(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        if self.links[link].is_off {
+        if self.has_lost_power(link) {
             return self.finish(link, at, Ending::Off, at);
         }
         let frame = self.links[link].frame.as_mut()?;

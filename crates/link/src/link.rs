@@ -47,6 +47,13 @@ impl Link {
         }
     }
 
+    /// The channel behind the link is that of LoRa devices: it decides by the positions of frames, and
+    /// takes packets when their transmission begins, to see which of them overlap.
+    pub fn share_air(&mut self) {
+        self[Direction::Up].expect_changes();
+        self.pipes.iter_mut().for_each(LinkPipe::share_air);
+    }
+
     /// Starts impairments at `now`, the origin of outages and traces.
     pub fn begin(&mut self, now: Instant) {
         self.pipes.iter_mut().for_each(|pipe| pipe.begin(now));

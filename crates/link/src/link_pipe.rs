@@ -62,7 +62,8 @@ pub struct LinkPipe {
     /// End of the current transmission, and length of that frame.
     busy_until: Instant,
     sending: usize,
-    turn_requested: bool,
+    /// Time of the requested turn; [`Instant::NEVER`]: none.
+    turn_at: Instant,
     slots: Option<Box<Slots>>,
     record: Record,
     /// Bytes released and not yet at their end.
@@ -95,7 +96,7 @@ impl LinkPipe {
             server: Server::new(config.transmission.scheduler.as_ref()),
             busy_until: Instant::START,
             sending: 0,
-            turn_requested: false,
+            turn_at: Instant::NEVER,
             slots: config.slot.0.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             in_flight: 0,
@@ -140,11 +141,9 @@ impl LinkPipe {
         self.settle();
     }
 
-    /// The channel behind it decides by the positions of frames, and takes those of a LoRa radio when
-    /// their transmission begins, to see which of them overlap.
-    pub fn share_air(&mut self) {
+    /// The channel takes frames of a LoRa radio when their transmission begins.
+    pub(crate) fn share_air(&mut self) {
         self.offers_starts = true;
-        self.expect_changes();
     }
 
     /// Current settings of this direction.

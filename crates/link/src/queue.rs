@@ -216,6 +216,12 @@ impl<T> Queue<T> {
         self.items.is_empty()
     }
 
+    /// Removes all that waits, and returns how much that was.
+    pub fn clear(&mut self) -> usize {
+        self.bytes = 0;
+        std::mem::take(&mut self.items).len()
+    }
+
     /// Queues an item of `len` bytes, unless the queue is full or RED drops it. `index` is
     /// its number on the link. `in_service` is the length of the item in transmission,
     /// which counts towards the limit.

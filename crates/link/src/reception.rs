@@ -222,9 +222,10 @@ impl Pair {
 /// Radio conditions between the stations of a channel, which are numbered from 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reception {
-    stations: usize,
     /// By sender, then receiver.
-    pairs: Vec<Pair>,
+    pairs: Vec<Vec<Pair>>,
+    /// Two stations at the same place.
+    together: Pair,
     /// See [`PathLoss::capture`].
     capture: Option<Attenuation>,
 }
@@ -242,9 +243,9 @@ impl Reception {
             path_loss.pair(positions[from].metres_to(positions[to]), shadowing)
         };
         let all = 0..positions.len();
-        let pairs = all.clone().flat_map(|from| all.clone().map(move |to| (from, to)));
-        let pairs = pairs.map(|(from, to)| pair(from, to)).collect();
-        Self { stations: positions.len(), pairs, capture: path_loss.capture }
+        let row = |from| all.clone().map(|to| pair(from, to)).collect();
+        let (pairs, together) = (all.clone().map(row).collect(), path_loss.pair(0.0, 0.0));
+        Self { pairs, together, capture: path_loss.capture }
     }
 
     /// By a table. A row also applies to the opposite direction, unless that has a row. A pair
@@ -258,25 +259,41 @@ impl Reception {
         for row in rows {
             losses.entry((row.to, row.from)).or_insert(row.loss.fraction());
         }
-        let mut pairs = vec![Pair::NONE; stations * stations];
+        let mut pairs = vec![vec![Pair::NONE; stations]; stations];
         for ((from, to), loss) in losses {
             if from < stations && to < stations {
-                pairs[from * stations + to] = Pair { is_heard: loss < 1.0, loss, ..Pair::NONE };
+                pairs[from][to] = Pair { is_heard: loss < 1.0, loss, ..Pair::NONE };
             }
         }
-        Self { stations, pairs, capture: None }
+        let together = Pair { is_heard: true, loss: 0.0, ..Pair::NONE };
+        Self { pairs, together, capture: None }
+    }
+
+    /// Adds a station at the place of another one: what it receives of others, and others of it, is the
+    /// same, with their shadowing. Without a place, it has no radio conditions.
+    pub fn attach(&mut self, place: Option<usize>) {
+        let own = self.pairs.len();
+        let place = place.filter(|place| *place < own);
+        let row = place.map_or(vec![Pair::NONE; own + 1], |place| {
+            let mut row = self.pairs[place].clone();
+            row.push(row[place]);
+            row[place] = self.together;
+            row
+        });
+        for (from, pairs) in self.pairs.iter_mut().enumerate() {
+            let pair = place.map_or(Pair::NONE, |place| pairs[place]);
+            pairs.push(if Some(from) == place { self.together } else { pair });
+        }
+        self.pairs.push(row);
     }
 
     fn pair(&self, from: usize, to: usize) -> Pair {
-        match from < self.stations && to < self.stations {
-            true => self.pairs[from * self.stations + to],
-            false => Pair::NONE,
-        }
+        self.pairs.get(from).and_then(|pairs| pairs.get(to)).copied().unwrap_or(Pair::NONE)
     }
 
     /// Number of stations.
     pub fn stations(&self) -> usize {
-        self.stations
+        self.pairs.len()
     }
 
     /// Whether `to` senses transmissions of `from`, and they disturb what it receives. A station
@@ -306,7 +323,7 @@ impl Reception {
 
     /// The stations that receive any frames of `from`, in their order.
     pub fn receivers(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.stations)
+        (0..self.stations())
             .filter(move |to| *to != from && self.success(from, *to, 20) > LEAST_SUCCESS)
     }
 }
@@ -399,6 +416,37 @@ mod tests {
         // The pairs of the first stations do not depend on others.
         let few = Reception::by_distance(&model, &positions[..3], Draw::new(1, 0, 0));
         assert_eq!(level(&few, 0, 2), level(&shadowed, 0, 2));
+    }
+
+    #[test]
+    fn a_station_at_the_place_of_another_has_its_conditions() {
+        let shadowing = Attenuation::from_decibels(6.0);
+        let model = PathLoss { shadowing, ..PathLoss::default() };
+        let positions = [place(0.0, 0.0), place(20.0, 0.0), place(25.0, 9.0)];
+        let mut reception = Reception::by_distance(&model, &positions, Draw::new(1, 0, 0));
+        reception.attach(Some(1));
+        let level = |from, to| reception.level(from, to).unwrap();
+        for other in [0, 2] {
+            assert_eq!(level(3, other), level(1, other));
+            assert_eq!(level(other, 3), level(other, 1));
+        }
+        assert_eq!((level(1, 3), level(3, 1)), (-40.2, -40.2), "that of 1 m");
+        // One of a clone, and one without a place.
+        reception.attach(Some(3));
+        reception.attach(None);
+        reception.attach(Some(99));
+        let level = |from, to| reception.level(from, to);
+        assert_eq!(
+            (level(4, 0), level(4, 1), level(4, 3)),
+            (level(1, 0), Some(-40.2), Some(-40.2))
+        );
+        assert_eq!((level(5, 0), level(0, 6), reception.stations()), (None, None, 7));
+        assert!(reception.pairs.iter().all(|pairs| pairs.len() == 7));
+        let rows = [PairLoss { from: 0, to: 1, loss: ratio("10 %") }];
+        let mut table = Reception::by_table(2, &rows);
+        table.attach(Some(1));
+        assert_eq!((table.success(0, 2, 9), table.success(2, 0, 9)), (0.9, 0.9));
+        assert_eq!((table.success(1, 2, 9), table.hears(2, 1)), (1.0, true));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::stage::{ChannelWait, Stage};
 use crate::trace::Follower;
 use crate::{Cell, CellularTrace, Framing, Grant, GrantSpec, Lora, LoraSpec, Serialiser, Trace};
 use std::path::Path;
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Instant, Rate, Span};
 
 /// What determines when frames leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +69,11 @@ impl Transmission {
             Some(Scheduler::Lora(lora)) => Some(lora),
             _ => None,
         }
+    }
+
+    /// Time on air of a packet with a frame of `len` bytes; `None` if no LoRa radio sends it.
+    pub(crate) fn time_on_air(&self, len: usize) -> Option<Span> {
+        self.lora().map(|lora| lora.time_on_air(self.framing.on_wire(len)))
     }
 
     /// Grants of a cellular network, if they schedule the link.

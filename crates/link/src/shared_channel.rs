@@ -3,9 +3,10 @@
 use crate::aloha::AlohaMedium;
 use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::csma::Usage;
+use crate::radios::Radios;
 use crate::reception::Reception;
 use crate::shared_medium::SharedMedium;
-use crate::step::TransitFrame;
+use crate::step::{Cause, TransitFrame};
 use crate::wifi::WifiMedium;
 use crate::{Direction, Link, LinkPipe};
 use units::{Draw, Instant};
@@ -13,6 +14,17 @@ use units::{Draw, Instant};
 /// A shared channel in one direction, behind the links' pipes.
 #[derive(Debug)]
 pub struct SharedChannel(Kind);
+
+/// A packet from a LoRa gateway to a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Downlink {
+    /// Link of the gateway, if one is known.
+    pub gateway: Option<usize>,
+    /// Start of the transmission.
+    pub starts: Instant,
+    /// Its end.
+    pub ends: Instant,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -64,13 +76,13 @@ impl SharedChannel {
         }
     }
 
-    /// Adds a link.
-    pub fn attach(&mut self, pipe: &LinkPipe) {
+    /// Adds a link. On a channel with distance its node is at the `place` of another link's.
+    pub fn attach(&mut self, pipe: &LinkPipe, place: Option<usize>) {
         match &mut self.0 {
             Kind::Link(shared) => shared.attach(pipe.config()),
-            Kind::Medium(medium) => medium.attach(pipe),
+            Kind::Medium(medium) => medium.attach(pipe, place),
             Kind::Wifi(medium) => medium.attach(pipe),
-            Kind::Aloha(medium) => medium.attach(pipe),
+            Kind::Aloha(medium) => medium.attach(pipe, place),
         }
     }
 
@@ -84,11 +96,54 @@ impl SharedChannel {
         }
     }
 
-    /// Switches the radio of `link`'s node off or on. Channels without carrier sense of IEEE 802.15.4 have
-    /// no radios of their nodes.
-    pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
-        if let Kind::Medium(medium) = &mut self.0 {
-            medium.set_power(link, is_on, now);
+    /// Switches the radio of `link`'s node off or on, on a channel of radios. What waits or is on the air
+    /// is lost with the power.
+    pub fn set_power(
+        &mut self,
+        link: usize,
+        is_on: bool,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
+        match &mut self.0 {
+            Kind::Link(_) => {}
+            Kind::Medium(medium) => medium.set_power(link, is_on, now, events),
+            Kind::Wifi(medium) => medium.set_power(link, is_on, now, events),
+            Kind::Aloha(medium) => medium.set_power(link, is_on, now, events),
+        }
+    }
+
+    /// Which links' radios are off; `None` on a channel without radios.
+    pub fn radios(&self) -> Option<&Radios> {
+        match &self.0 {
+            Kind::Link(_) => None,
+            Kind::Medium(medium) => Some(medium.radios()),
+            Kind::Wifi(medium) => Some(medium.radios()),
+            Kind::Aloha(medium) => Some(medium.radios()),
+        }
+    }
+
+    /// Begins a packet of the node of link `sender` to the device of `link`, whose pipe to it this is, at
+    /// `now`. `None`: the frame is not sent by a LoRa gateway to a device.
+    ///
+    /// # Errors
+    /// Why no gateway sends it.
+    pub fn send_down(
+        &mut self,
+        link: usize,
+        pipe: &LinkPipe,
+        frame: &TransitFrame,
+        sender: Option<usize>,
+        now: Instant,
+    ) -> Result<Option<Downlink>, Cause> {
+        let on_air = pipe.config().transmission.time_on_air(frame.frame.len());
+        match (&mut self.0, on_air) {
+            (Kind::Aloha(medium), Some(on_air)) => {
+                let ends = now + on_air;
+                let gateway = medium.send_down(link, sender, frame.arrived, [now, ends])?;
+                Ok(Some(Downlink { gateway, starts: now, ends }))
+            }
+            _ => Ok(None),
         }
     }
 
@@ -111,6 +166,10 @@ impl SharedChannel {
         now: Instant,
         events: &mut Vec<ChannelEvent>,
     ) {
+        // It has waited in front of the channel, and its node's radio was off meanwhile.
+        if self.radios().is_some_and(|radios| radios.was_off_since(link, frame.arrived)) {
+            return events.push(ChannelEvent::Drop(link, Cause::Outage));
+        }
         match &mut self.0 {
             Kind::Link(shared) => shared.offer(link, frame, now, pipe.draw(), events),
             Kind::Medium(medium) => {

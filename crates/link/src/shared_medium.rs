@@ -6,6 +6,7 @@ use crate::carried::AirFrame;
 use crate::channel::{ChannelEvent, Heard};
 use crate::csma::{Arrival, ArrivalKind, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
+use crate::radios::Radios;
 use crate::reception::Reception;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
@@ -69,12 +70,23 @@ impl SharedMedium {
             dropped: Vec::new(),
             ack_len: spec.ack.get() as usize,
         };
-        uplinks.for_each(|uplink| medium.attach(uplink));
+        uplinks.for_each(|uplink| medium.add(uplink));
         medium
     }
 
-    /// Adds a link with this uplink.
-    pub fn attach(&mut self, uplink: &LinkPipe) {
+    /// Adds a link with this uplink, whose node is at the place of another link's.
+    pub fn attach(&mut self, uplink: &LinkPipe, place: Option<usize>) {
+        if let Some(mut reception) = self.reception.take() {
+            // Alone, it need not be copied.
+            self.csma.set_reception(None);
+            Arc::make_mut(&mut reception).attach(place);
+            self.csma.set_reception(Some(reception.clone()));
+            self.reception = Some(reception);
+        }
+        self.add(uplink);
+    }
+
+    fn add(&mut self, uplink: &LinkPipe) {
         self.csma.attach();
         self.queues.push(Queue::new(uplink.config().queue));
         self.heads.push(None);
@@ -94,9 +106,22 @@ impl SharedMedium {
         self.losses[link] = share;
     }
 
-    /// Switches the radio of `link`'s node off or on.
-    pub fn set_power(&mut self, link: usize, is_on: bool, now: Instant) {
+    /// Switches the radio of `link`'s node off or on. What waits is lost with the power.
+    pub fn set_power(
+        &mut self,
+        link: usize,
+        is_on: bool,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
         self.csma.set_power(link, is_on, now);
+        let lost = if is_on { 0 } else { self.queues[link].clear() };
+        events.extend((0..lost).map(|_| ChannelEvent::Drop(link, Cause::Outage)));
+    }
+
+    /// Which links' radios are off.
+    pub fn radios(&self) -> &Radios {
+        self.csma.radios()
     }
 
     /// Whether the channel carries frames such as the Ethernet frame `frame`.
@@ -168,6 +193,7 @@ impl SharedMedium {
                 let cause = match attempt.outcome {
                     Ending::Sent => continue,
                     Ending::Lost => Cause::WeakSignal,
+                    Ending::Off => Cause::Outage,
                     _ => Cause::Denied,
                 };
                 self.answers[link].pop_front();

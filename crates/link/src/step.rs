@@ -46,6 +46,10 @@ pub enum Cause {
     Denied,
     /// A shared channel did not carry it, because it was always busy.
     NoAccess,
+    /// All demodulators of the gateways that it reached were busy.
+    NoDemodulator,
+    /// The gateways that it reached sent at the same time.
+    HalfDuplex,
     /// The signal was too weak at the receiver.
     WeakSignal,
     /// A partition separated sender and receiver.

@@ -25,6 +25,10 @@ pub struct Totals {
     pub denied: u64,
     /// Those of `denied` without access: the channel was always busy. Not recorded per interval.
     pub no_access: u64,
+    /// Those of `denied` for which a LoRa gateway had no demodulator. Not recorded per interval.
+    pub no_demodulator: u64,
+    /// Those of `denied` during which a LoRa gateway sent. Not recorded per interval.
+    pub half_duplex: u64,
     /// Frames that were not received because the signal was too weak, for the distance or by a
     /// table of losses between nodes.
     pub weak_signal: u64,
@@ -79,6 +83,8 @@ impl Totals {
             outage: self.outage - before.outage,
             denied: self.denied - before.denied,
             no_access: self.no_access - before.no_access,
+            no_demodulator: self.no_demodulator - before.no_demodulator,
+            half_duplex: self.half_duplex - before.half_duplex,
             weak_signal: self.weak_signal - before.weak_signal,
             too_long: self.too_long - before.too_long,
             retried: self.retried - before.retried,

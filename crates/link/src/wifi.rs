@@ -22,6 +22,7 @@ pub use spec::WifiSpec;
 use crate::channel::ChannelEvent;
 use crate::csma::Usage;
 use crate::queue::Queue;
+use crate::radios::Radios;
 use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, LinkPipe};
 use contention::Contention;
@@ -38,11 +39,20 @@ pub(crate) struct WifiMedium {
     spec: WifiSpec,
     contention: Contention,
     stations: Vec<Station>,
-    /// End and senders of the transmission on the air.
-    sending: Option<(Instant, Vec<usize>)>,
+    /// The transmission on the air.
+    sending: Option<Sending>,
+    radios: Radios,
     /// Time of the last requested call of [`Self::turn`].
     next_turn: Option<Instant>,
     dropped: Vec<Outgoing>,
+}
+
+/// A transmission of one station, or of several that collide.
+#[derive(Debug)]
+struct Sending {
+    since: Instant,
+    ends: Instant,
+    senders: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -92,6 +102,7 @@ impl WifiMedium {
             contention: Contention::new(spec, draw),
             stations: Vec::new(),
             sending: None,
+            radios: Radios::default(),
             next_turn: None,
             dropped: Vec::new(),
         };
@@ -122,6 +133,27 @@ impl WifiMedium {
     /// Sets the loss probability of `link`'s retransmissions.
     pub fn set_loss(&mut self, link: usize, share: f64) {
         self.stations[link].loss = share;
+    }
+
+    /// Switches the radio of `link`'s node off or on. What waits or is on the air is lost with the power,
+    /// and the station contends anew.
+    pub fn set_power(
+        &mut self,
+        link: usize,
+        is_on: bool,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
+        self.radios.set(link, is_on, now);
+        if !is_on {
+            self.contention.leave(link);
+            self.stations[link].clear(link, now, events);
+        }
+    }
+
+    /// Which links' radios are off.
+    pub fn radios(&self) -> &Radios {
+        &self.radios
     }
 
     /// Channel usage of each link.
@@ -161,7 +193,7 @@ impl WifiMedium {
     pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         while let Some(next) = self.next().filter(|next| *next <= now) {
             match self.sending.take() {
-                Some((_, senders)) => self.end(&senders, next, events),
+                Some(sending) => self.end(&sending, events),
                 None => self.begin(next),
             }
         }
@@ -170,7 +202,7 @@ impl WifiMedium {
 
     /// Time of the next event.
     fn next(&self) -> Option<Instant> {
-        self.sending.as_ref().map(|(ends, _)| *ends).or_else(|| self.contention.next())
+        self.sending.as_ref().map(|sending| sending.ends).or_else(|| self.contention.next())
     }
 
     /// The stations whose backoff ends begin to send.
@@ -185,13 +217,15 @@ impl WifiMedium {
             longest = longest.max(station.airtime);
         }
         let silent = self.stations.iter_mut().enumerate();
-        let silent = silent.filter(|(link, _)| !senders.contains(link));
+        let hears = |link: &usize| !senders.contains(link) && !self.radios.is_off(*link);
+        let silent = silent.filter(|(link, _)| hears(link));
         silent.for_each(|(_, station)| station.usage.receiving += longest);
-        self.sending = Some((at + longest, senders));
+        self.sending = Some(Sending { since: at, ends: at + longest, senders });
     }
 
-    /// The transmission of `senders` ends.
-    fn end(&mut self, senders: &[usize], at: Instant, events: &mut Vec<ChannelEvent>) {
+    /// A transmission ends.
+    fn end(&mut self, sending: &Sending, events: &mut Vec<ChannelEvent>) {
+        let Sending { since, ends: at, ref senders } = *sending;
         let has_collided = senders.len() > 1;
         let mut is_acknowledged = has_collided;
         for link in senders {
@@ -199,10 +233,19 @@ impl WifiMedium {
             let Some(first) = station.staged.iter().find(|own| own.is_on_air) else { continue };
             let (is_group, to) = (first.is_group, first.to);
             is_acknowledged |= !is_group;
-            let arrived = station.receive(has_collided);
+            let broke_off = self.radios.was_off_since(*link, since);
+            let is_deaf = to.is_some_and(|to| self.radios.was_off_since(to, since));
+            let missed = match has_collided {
+                _ if broke_off => Some(Cause::Outage),
+                true => Some(Cause::Denied),
+                false => is_deaf.then_some(Cause::Outage),
+            };
+            let arrived = station.receive(missed.is_some());
             station.usage.airtime += station.airtime;
             station.usage.collisions += u64::from(has_collided);
-            let gave_up = station.settle(*link, &self.spec, has_collided, at, events);
+            let retries = if broke_off { 0 } else { self.spec.retries };
+            let cause = missed.unwrap_or(Cause::Lost);
+            let gave_up = station.settle(*link, retries, cause, at, events);
             station.refill(*link, at, &mut self.dropped, events);
             let waits = station.staged.iter().any(|own| !own.has_arrived);
             // A frame that is given up, or has no acknowledgement, leaves the smallest window too (9.3.3).
@@ -253,8 +296,8 @@ impl Station {
         }
     }
 
-    /// Decides which frames on the air arrive. Returns their number.
-    fn receive(&mut self, has_collided: bool) -> usize {
+    /// Decides which frames on the air arrive, none if all are `missed`. Returns their number.
+    fn receive(&mut self, missed: bool) -> usize {
         let (draw, loss, mut arrived) = (self.draw, self.loss, 0);
         for own in self.staged.iter_mut().filter(|own| own.is_on_air) {
             let lost = match own.attempt {
@@ -265,36 +308,55 @@ impl Station {
                     draw.uniform(Purpose::Retry, place) < loss
                 }
             };
-            own.has_arrived = !has_collided && !lost;
+            own.has_arrived = !missed && !lost;
             arrived += usize::from(own.has_arrived);
         }
         arrived
     }
 
-    /// Passes on what arrived in order, and drops what is not sent again. Returns whether a frame was given
-    /// up.
+    /// Passes on what arrived in order, and drops what is not sent again, for this `cause`. Returns whether a
+    /// frame was given up.
     fn settle(
         &mut self,
         link: usize,
-        spec: &WifiSpec,
-        has_collided: bool,
+        retries: u32,
+        cause: Cause,
         at: Instant,
         events: &mut Vec<ChannelEvent>,
     ) -> bool {
         let mut gave_up = false;
+        let usage = &mut self.usage;
+        self.staged.retain_mut(|own| {
+            let was_on_air = std::mem::take(&mut own.is_on_air);
+            if !was_on_air || own.has_arrived {
+                return true;
+            }
+            own.attempt += 1;
+            let is_last = own.is_group || own.attempt > retries;
+            gave_up |= is_last && !own.is_group;
+            usage.retries += u64::from(!is_last);
+            events.extend(is_last.then_some(ChannelEvent::Drop(link, cause)));
+            !is_last
+        });
+        self.pass_on(link, at, events);
+        gave_up
+    }
+
+    /// The station's radio goes off: what waits is lost. Frames on the air break off at the end of the
+    /// transmission.
+    fn clear(&mut self, link: usize, now: Instant, events: &mut Vec<ChannelEvent>) {
+        let before = self.staged.len();
+        self.staged.retain(|own| own.is_on_air || own.has_arrived);
+        let lost = self.queue.clear() + before - self.staged.len();
+        events.extend((0..lost).map(|_| ChannelEvent::Drop(link, Cause::Outage)));
+        // Their receivers have these, and nothing comes before them any more.
+        self.pass_on(link, now, events);
+    }
+
+    /// Passes on what arrived and has no frame before it.
+    fn pass_on(&mut self, link: usize, at: Instant, events: &mut Vec<ChannelEvent>) {
         let mut kept: VecDeque<Outgoing> = VecDeque::with_capacity(self.staged.len());
         for mut own in self.staged.drain(..) {
-            let was_on_air = std::mem::take(&mut own.is_on_air);
-            if was_on_air && !own.has_arrived {
-                own.attempt += 1;
-                if own.is_group || own.attempt > spec.retries {
-                    gave_up |= !own.is_group;
-                    let cause = if has_collided { Cause::Denied } else { Cause::Lost };
-                    events.push(ChannelEvent::Drop(link, cause));
-                    continue;
-                }
-                self.usage.retries += 1;
-            }
             let is_next = !kept.iter().any(|other| other.goes_with(&own));
             if own.has_arrived && is_next {
                 // The channel has decided; else the pipe behind it would drop the frame.
@@ -305,7 +367,6 @@ impl Station {
             }
         }
         self.staged = kept;
-        gave_up
     }
 
     /// Takes further frames from the queue.

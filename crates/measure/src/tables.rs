@@ -127,6 +127,8 @@ fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
         ("outage", whole(|r| r.measured.outage)),
         ("denied", whole(|r| r.measured.denied)),
         ("no_access", whole(|r| r.measured.no_access)),
+        ("no_demodulator", whole(|r| r.measured.no_demodulator)),
+        ("half_duplex", whole(|r| r.measured.half_duplex)),
         ("weak_signal", whole(|r| r.measured.weak_signal)),
         ("too_long", whole(|r| r.measured.too_long)),
         ("rejected", whole(|r| r.measured.rejected)),

@@ -243,6 +243,10 @@ figures! {
         contention_frames: u64,
         /// of these, frames without channel access
         no_access_frames: u64,
+        /// of `contention_frames`, frames for which LoRa gateways had no demodulator
+        no_demodulator_frames: u64,
+        /// of `contention_frames`, frames during which LoRa gateways sent
+        half_duplex_frames: u64,
         /// frames dropped because the signal was too weak at the receiver, for the distance or by a table of losses
         weak_signal_frames: u64,
         /// frames dropped because their packet was longer than the path's MTU

@@ -21,6 +21,8 @@ pub struct LinkRow {
     pub outage: f64,
     /// Frames dropped on a contended channel: collisions, or no channel access.
     pub contention: f64,
+    /// Of these, those that LoRa gateways could not receive: without a demodulator, or while they sent.
+    pub gateway_busy: f64,
     /// Frames dropped because the signal was too weak at the receiver.
     pub weak_signal: f64,
     /// Frames dropped because their packet was longer than the path's MTU.
@@ -89,9 +91,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
     let changing = columns.numbers("changing").unwrap_or_default();
     let steady = |row: usize| changing.get(row).copied().flatten() != Some(1.0);
     // Neither do they have all causes of drops.
-    let [outage, contention, weak_signal, too_long] =
-        ["outage", "denied", "weak_signal", "too_long"]
-            .map(|name| columns.numbers(name).unwrap_or_default());
+    let causes = ["outage", "denied", "no_demodulator", "half_duplex", "weak_signal", "too_long"];
+    let [outage, contention, no_demodulator, half_duplex, weak_signal, too_long] =
+        causes.map(|name| columns.numbers(name).unwrap_or_default());
     let drops =
         |column: &[Option<f64>], row: usize| column.get(row).copied().flatten().unwrap_or(0.0);
     // Thingbed does not measure the delays of netem links.
@@ -107,6 +109,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             overflow: at(2, row).unwrap_or(0.0),
             outage: drops(&outage, row),
             contention: drops(&contention, row),
+            gateway_busy: drops(&no_demodulator, row) + drops(&half_duplex, row),
             weak_signal: drops(&weak_signal, row),
             too_long: drops(&too_long, row),
             delay_configured_ms: at(3, row).filter(|_| steady(row)),

@@ -115,16 +115,10 @@ fn work(
     for row in links.iter().filter(|row| row.node == *name) {
         let channel = results.plan.network(&row.network).map(|network| &network.channel);
         let rate = match channel {
-            // The channel knows what is on the air, and who hears it; that of IEEE 802.15.4 also when
-            // a radio is off.
-            Some(link::Channel::Csma(_)) => {
+            // The channel knows what is on the air, who hears it, and when a radio is off.
+            Some(link::Channel::Csma(_) | link::Channel::Wifi(_)) => {
                 work.sending += row.measured.radio_sending.as_s();
                 heard += row.measured.radio_receiving.as_s();
-                continue;
-            }
-            Some(link::Channel::Wifi(_)) => {
-                work.sending += row.measured.radio_sending.as_s();
-                work.receiving += row.measured.radio_receiving.as_s();
                 continue;
             }
             _ if row.measured.frames == 0 => continue,

@@ -167,6 +167,8 @@ fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
         outage_frames: links.iter().map(|l| l.measured.outage).sum(),
         contention_frames: links.iter().map(|l| l.measured.denied).sum(),
         no_access_frames: links.iter().map(|l| l.measured.no_access).sum(),
+        no_demodulator_frames: links.iter().map(|l| l.measured.no_demodulator).sum(),
+        half_duplex_frames: links.iter().map(|l| l.measured.half_duplex).sum(),
         weak_signal_frames: links.iter().map(|l| l.measured.weak_signal).sum(),
         too_long_frames: links.iter().map(|l| l.measured.too_long).sum(),
         rejected_frames: links.iter().map(|l| l.measured.rejected).sum(),

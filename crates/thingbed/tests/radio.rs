@@ -119,6 +119,127 @@ fn the_stronger_frame_of_a_collision_is_captured_and_radios_draw_current_by_thei
     }
 }
 
+/// Devices that send at once, then one to which the gateway answers while others send.
+const GATEWAY: &str = r#"experiment: gateway
+nodes: {gateway: {}, meter: {count: 12}, late: {count: 3}}
+networks:
+  lora:
+    attach: [gateway, meter, late]
+    subnet: 10.0.0.0/24
+    mtu: 250 B
+    profile: "${receiver}"
+profiles:
+  real: {channel: {aloha: {channels: 96}}, links: LINKS}
+  ideal: {channel: {aloha: {channels: 96, demodulators: 1000, half_duplex: false}}, links: LINKS}
+matrix: {receiver: [real, ideal]}
+workloads:
+  - command: {on: gateway, run: [python3, answer.py]}
+  - command: {on: meter, run: [python3, send.py, "1"]}
+  - command: {on: late-1, run: [python3, send.py, "11"]}
+  - command: {on: late-2, run: [python3, send.py, "14"]}
+  - command: {on: late-3, run: [python3, send.py, "14"]}
+clock: virtual
+duration: 30 s
+"#;
+
+const LINKS: &str = "{meter: LINK, late: LINK}";
+const LINK: &str = "{up: {overhead: -29 B, lora: {spreading_factor: 12}}, \
+     down: {overhead: -29 B, lora: {spreading_factor: 12}}}";
+
+/// Answers one device.
+const ANSWER: &str = "import socket, time
+sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink.bind(('', 7000))
+sink.settimeout(12)
+try:
+    while True:
+        message, sender = sink.recvfrom(200)
+        if message.startswith(b'11'):
+            sink.sendto(message, sender)
+except TimeoutError: pass
+";
+
+const SEND: &str = "import socket, sys, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sink = socket.gethostbyname('gateway')
+time.sleep(float(sys.argv[1]))
+sender.sendto(sys.argv[1].encode().ljust(51), (sink, 7000))
+sender.settimeout(9)
+try: sender.recv(200)
+except TimeoutError: pass
+";
+
+/// A packet of 51 B at SF12 takes 2.8 s.
+#[test]
+fn a_lora_gateway_receives_eight_packets_at_once_and_none_while_it_sends() {
+    if !has("python3") {
+        return eprintln!("NOT RUN: needs python3");
+    }
+    let bed = Bed::new();
+    bed.write("answer.py", ANSWER);
+    bed.write("send.py", SEND);
+    bed.write("e.yaml", &GATEWAY.replace("LINKS", LINKS).replace("LINK", LINK));
+    bed.thingbed(&["run", "e.yaml"]).expect(0, &["2 valid"]);
+    let all = bed.summaries("gateway");
+    for (receiver, no_demodulator, half_duplex) in [("real", 4.0, 2.0), ("ideal", 0.0, 0.0)] {
+        let run = all.iter().find(|run| run["cell"]["receiver"] == receiver).unwrap();
+        let links = |name: &str| figure(run, &format!(".links.{name}_frames"));
+        assert_eq!(links("no_demodulator"), no_demodulator, "{receiver}");
+        assert_eq!(links("half_duplex"), half_duplex, "{receiver}");
+        // Two of twelve devices may have drawn the same channel.
+        let collisions = links("contention") - no_demodulator - half_duplex;
+        assert!(collisions <= 4.0, "{receiver}: {collisions}");
+        let received = 15.0 - links("contention");
+        assert_eq!(figure(run, ".groups.gateway.rx_frames"), received, "{receiver}");
+    }
+}
+
+/// A node and two others, `CHANNEL`.
+const RADIOS: &str = "experiment: NAME
+nodes:
+  base: {position: [0 m, 0 m], run: [sleep, '1000']}
+  node: {count: 2, position: [[5 m, 0 m], [0 m, 5 m]], run: [sleep, '1000']}
+networks: {air: {attach: [base, node], subnet: 10.1.0.0/24, CHANNEL}}
+";
+
+#[test]
+fn radios_go_off_and_on_with_their_nodes_and_clones_are_at_the_place_of_their_original() {
+    if !has("ping") {
+        return eprintln!("NOT RUN: needs ping");
+    }
+    let bed = Bed::new();
+    for (name, channel) in [
+        ("csma", "mtu: 113 B, channel: {csma: {path_loss: {}}}"),
+        ("wifi", "channel: {wifi: {}}"),
+        (
+            "lora",
+            "profile: lora-eu868, channel: {aloha: {path_loss: {}}}, links: {base: {profile: none}}",
+        ),
+    ] {
+        let text = RADIOS.replace("CHANNEL", channel);
+        let lab = Live::up(&bed, &format!("{name}-power"), &text);
+        let ping = |from: &str, to: &str, is_answered: bool| {
+            let wait = if is_answered { "60" } else { "4" };
+            let line = ["exec", from, "--", "ping", "-n", "-c", "1", "-W", wait, to];
+            let (status, words) = if is_answered { (0, "1 received") } else { (1, "0 received") };
+            lab.ask(&line).expect(status, &[words]);
+        };
+        ping("node-1", "base", true);
+        for off in ["base", "node-1"] {
+            lab.ask(&["kill", off]).expect(0, &[]);
+            ping("node-1", "base", false);
+            lab.ask(&["start", off]).expect(0, &[]);
+            ping("node-1", "base", true);
+        }
+        lab.ask(&["clone", "node-2"]).expect(0, &["node-3 10.1.0.4"]);
+        ping("node-3", "base", true);
+        lab.ask(&["kill", "node-3"]).expect(0, &[]);
+        ping("node-3", "base", false);
+        lab.ask(&["restart", "node-3"]).expect(0, &[]);
+        ping("node-3", "base", true);
+    }
+}
+
 /// A host on Ethernet, a border router, and a node on 6LoWPAN.
 const BORDER: &str = "nodes: {host: {}, border: {forward: true}, node: {}}
 networks:

@@ -41,6 +41,7 @@ impl Segment {
                     }
                     self.handle(direction, events, at);
                 }
+                Event::SentDown(link, sent) => self.end_downlink(link as usize, *sent, at),
                 Event::Change(change) => self.make(*change, at),
                 Event::Query => self.query(at),
             }
@@ -68,10 +69,16 @@ impl Segment {
 
     /// Whether frames in this direction pass a shared channel.
     fn has_channel(&self, direction: Direction) -> bool {
-        self.channels[direction as usize].is_some()
+        self.channels[direction as usize].is_some() || self.shares_air
     }
 
-    fn execute(&mut self, link: usize, direction: Direction, mut steps: Vec<Step>, now: Instant) {
+    pub(super) fn execute(
+        &mut self,
+        link: usize,
+        direction: Direction,
+        mut steps: Vec<Step>,
+        now: Instant,
+    ) {
         for step in steps.drain(..) {
             match step {
                 Step::Release(frame, at) => self.release(link, direction, frame, at, now),
@@ -121,6 +128,9 @@ impl Segment {
     }
 
     fn offer(&mut self, link: usize, direction: Direction, frame: TransitFrame, now: Instant) {
+        if self.shares_air && direction == Direction::Down {
+            return self.begin_downlink(link, frame, now);
+        }
         let mut events = std::mem::take(&mut self.channel_events);
         let bytes = frame.bytes().get(self.prefix..).unwrap_or_default();
         let to = self.has_stations.then(|| self.switch.receiver(link, bytes)).flatten();
@@ -130,7 +140,12 @@ impl Segment {
         self.handle(direction, events, now);
     }
 
-    fn handle(&mut self, direction: Direction, mut events: Vec<ChannelEvent>, now: Instant) {
+    pub(super) fn handle(
+        &mut self,
+        direction: Direction,
+        mut events: Vec<ChannelEvent>,
+        now: Instant,
+    ) {
         for event in events.drain(..) {
             match event {
                 ChannelEvent::Left(link, frame, at, heard) => {
@@ -220,7 +235,7 @@ impl Segment {
         };
         for endpoint in receivers {
             let Some(sent) = reframed.at(self.switch.vlans(endpoint)) else { continue };
-            if self.off.contains(&endpoint) {
+            if self.is_unpowered(endpoint) {
                 self.links[endpoint][Direction::Down].missed(frame.frame.len(), Cause::Outage);
                 self.drop(endpoint, Direction::Down, Cause::Outage);
             } else if self.switch.are_partitioned(link, endpoint) {

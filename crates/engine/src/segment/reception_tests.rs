@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::test_times::instant;
-use link::{Channel, CsmaSpec, PairLoss, Reception};
-use units::Ratio;
+use link::{Channel, CsmaSpec, NodePosition, PairLoss, PathLoss, Reception};
+use units::{Distance, Draw, Ratio};
 
 const MS: u64 = 1_000_000;
 
@@ -195,5 +195,47 @@ fn frames_without_access_are_counted_apart_from_collided_ones() {
         let totals = radio.totals();
         let counts = [0, 1].map(|link| (totals[link][0].denied, totals[link][0].no_access));
         assert_eq!(counts, expected, "{hear_each_other}");
+    }
+}
+
+#[test]
+fn a_node_that_joins_is_at_the_place_of_its_original() {
+    for by_table in [false, true] {
+        let rows = [PairLoss { from: 0, to: 1, loss: Ratio::default() }];
+        let metres =
+            |x| NodePosition { x: Distance::from_metres(x).unwrap(), ..Default::default() };
+        let places = [metres(0.0), metres(20.0), metres(500.0)];
+        let reception = match by_table {
+            true => Reception::by_table(3, &rows),
+            false => Reception::by_distance(&PathLoss::default(), &places, Draw::new(1, 0, 0)),
+        };
+        let end = |number| Endpoint { mac: Some(to(number)), ..Endpoint::default() };
+        let receivers = |radio: &mut Segment| -> Vec<usize> {
+            drain(radio).into_iter().map(|(end, ..)| end).collect()
+        };
+        let mut radio = Segment::new(&SegmentSpec {
+            channel: Channel::Csma(CsmaSpec::default()),
+            reception: Some(reception),
+            endpoints: (0..3).map(end).collect(),
+            impaired: true,
+            ..SegmentSpec::switch(11)
+        });
+        // During a transmission, which they hear from then on.
+        radio.send(0, &frame(0, to(1), 80, 0), instant(0));
+        let at = |place| Endpoint { place, ..end(3) };
+        assert_eq!(radio.attach(at(Some(1)), instant(3_500_000)), 3);
+        assert_eq!(radio.attach(Endpoint { place: None, ..end(4) }, instant(3_500_000)), 4);
+        assert_eq!(receivers(&mut radio), [1]);
+        radio.send(3, &frame(3, to(0), 80, 0), instant(50_000_000));
+        assert_eq!(receivers(&mut radio), [0], "{by_table}");
+        radio.send(0, &frame(0, to(3), 80, 0), instant(100_000_000));
+        assert_eq!(receivers(&mut radio), [3]);
+        radio.send(1, &frame(1, to(3), 80, 0), instant(150_000_000));
+        assert_eq!(receivers(&mut radio), [3]);
+        // Neither the far one nor one without a place hears it.
+        radio.send(3, &frame(3, to(2), 80, 0), instant(200_000_000));
+        radio.send(3, &frame(3, to(4), 80, 0), instant(250_000_000));
+        assert!(receivers(&mut radio).is_empty());
+        assert_eq!(radio.totals()[3][0].weak_signal, 2);
     }
 }

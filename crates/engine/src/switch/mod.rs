@@ -225,6 +225,11 @@ impl Switch {
         self.known(Addresses::of(frame)?.target).filter(|known| *known != port)
     }
 
+    /// The port of a frame's sender, if it is known.
+    pub fn sender(&self, frame: &[u8]) -> Option<usize> {
+        self.known(Addresses::of(frame)?.source)
+    }
+
     /// The port with this address. A detached one counts as unknown: a frame to it is flooded.
     fn known(&self, target: Mac) -> Option<usize> {
         self.addresses.port_of(target).filter(|known| !self.ports[*known].is_detached)

@@ -180,6 +180,12 @@ keys! {
         /// Range: 1 to 96. Default: 3.
         #[schemars(extend("minimum" = AlohaSpec::CHANNELS.start(), "maximum" = AlohaSpec::CHANNELS.end()))]
         channels: At<u32>,
+        /// Number of packets that a gateway receives at once: SX1301 has eight demodulators, SX1302 sixteen.
+        /// A packet takes one for its time on air. Range: 1 to 1000. Default: 8.
+        #[schemars(extend("minimum" = AlohaSpec::DEMODULATORS.start(), "maximum" = AlohaSpec::DEMODULATORS.end()))]
+        demodulators: At<u32>,
+        /// Whether a gateway receives nothing while it sends. Default: true.
+        half_duplex: At<bool>,
         /// Levels by the distance to the gateways, which are the nodes without `lora`; nodes need a
         /// `position`. Default: all packets are equally strong and reach the gateways.
         path_loss: LoraPathLossKeys,

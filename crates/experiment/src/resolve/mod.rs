@@ -65,6 +65,7 @@ pub(crate) use mtu::is_mtu;
 use networks::Networks;
 use nodes::Nodes;
 pub(crate) use nodes::{check_host_name, check_limits_of as check_limits};
+pub(crate) use reception::MAX_STATIONS;
 use record::Cell;
 use std::path::Path;
 pub(crate) use subnets::of_mac;

@@ -13,7 +13,7 @@ use std::path::Path;
 use units::Ratio;
 
 /// Maximum number of nodes of a radio channel: the conditions between all pairs take 40 MB.
-const MAX_STATIONS: u64 = 1_000;
+pub(crate) const MAX_STATIONS: u64 = 1_000;
 /// A line of a table, to show in errors.
 const EXAMPLE: &str = "write lines such as `meter-1,gateway,5 %`: sender, receiver, loss";
 

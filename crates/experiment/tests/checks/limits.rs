@@ -224,6 +224,7 @@ workloads: [{mqtt: {broker: a, publishers: b, subscribers: c, pattern: many-to-o
     case(["Wifi", "cw_min"], "profiles: {p: {channel: {wifi: {cw_max: 32767, cw_min: @}}}}", &["0", "32767"], &["32768", "-1"]),
     case(["Wifi", "cw_max"], "profiles: {p: {channel: {wifi: {cw_min: 0, cw_max: @}}}}", &["0", "32767"], &["65535", "-1"]),
     case(["Aloha", "channels"], "profiles: {p: {channel: {aloha: {channels: @}}}}", &["1", "96"], &["0", "97"]),
+    case(["Aloha", "demodulators"], "profiles: {p: {channel: {aloha: {demodulators: @}}}}", &["1", "1000"], &["0", "1001"]),
     case(
         ["LoraPathLoss", "exponent"],
         "profiles: {p: {channel: {aloha: {path_loss: {exponent: @}}}}}",

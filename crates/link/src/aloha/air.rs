@@ -2,7 +2,9 @@
 
 use super::AlohaSpec;
 use crate::LoraSpec;
+use crate::radios::Radios;
 use crate::reception::Reception;
+use std::collections::BTreeMap;
 use units::Instant;
 
 /// Lowest ratio in dB of a packet's level to the sum of those of another spreading factor, by the packet's
@@ -51,15 +53,21 @@ impl Packet {
     }
 }
 
-/// How a packet ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far a packet came at a gateway, and at the best one of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
-    /// A gateway received it.
-    Received,
-    /// It collided at all gateways that it reached.
-    Collided,
-    /// It reached no gateway.
+    /// It did not reach it.
     TooWeak,
+    /// The gateway's radio was off.
+    Off,
+    /// The gateway sent at the same time.
+    HalfDuplex,
+    /// All demodulators were busy.
+    NoDemodulator,
+    /// It collided.
+    Collided,
+    /// It is received.
+    Received,
 }
 
 /// The packets on the air.
@@ -71,21 +79,51 @@ pub(super) struct Air {
     capture: f64,
     /// Links whose nodes receive.
     gateways: Vec<usize>,
+    /// Packets that a gateway can receive at once.
+    pub(super) demodulators: usize,
+    /// Whether gateways do not receive while they send.
+    is_half_duplex: bool,
+    /// End of the last packet that a gateway has sent.
+    sends_until: BTreeMap<usize, Instant>,
     packets: Vec<OnAir>,
 }
+
+/// The gateway of a network in which all nodes are devices.
+const NETWORK: usize = usize::MAX;
 
 #[derive(Debug)]
 struct OnAir {
     packet: Packet,
-    /// The gateways that it reached, and whether it collided there.
-    at: Vec<(usize, bool)>,
+    /// The gateways that it reached, and how far it has come there.
+    at: Vec<(usize, Fate)>,
+}
+
+impl OnAir {
+    /// It comes at most this far at `gateway`.
+    fn limit(&mut self, gateway: usize, most: Fate) {
+        let own = self.at.iter_mut().filter(|(at, _)| *at == gateway);
+        own.for_each(|(_, fate)| *fate = most.min(*fate));
+    }
 }
 
 impl Air {
     /// Nothing on the air, and no gateways.
     pub fn new(spec: &AlohaSpec, reception: Option<Reception>) -> Self {
         let capture = spec.path_loss.unwrap_or_default().capture.decibels();
-        Self { reception, capture, gateways: Vec::new(), packets: Vec::new() }
+        Self {
+            reception,
+            capture,
+            gateways: Vec::new(),
+            demodulators: spec.demodulators as usize,
+            is_half_duplex: spec.half_duplex,
+            sends_until: BTreeMap::new(),
+            packets: Vec::new(),
+        }
+    }
+
+    /// Adds a link at the place of another one.
+    pub fn attach(&mut self, place: Option<usize>) {
+        self.reception.iter_mut().for_each(|reception| reception.attach(place));
     }
 
     /// Sets the links whose nodes receive the packets that begin from now on.
@@ -93,27 +131,74 @@ impl Air {
         self.gateways = gateways;
     }
 
-    /// Begins a packet at `now`.
-    pub fn start(&mut self, packet: Packet, now: Instant) {
-        let reached: Vec<usize> = match &self.reception {
-            // All gateways hear the same.
-            None => vec![0],
-            Some(_) => {
-                let reaches = |to: &&usize| self.level(&packet, **to) >= packet.lora.sensitivity();
-                self.gateways.iter().filter(reaches).copied().collect()
-            }
+    /// The links whose nodes receive.
+    pub fn gateways(&self) -> &[usize] {
+        &self.gateways
+    }
+
+    /// The gateway with the strongest signal at `link`, of those whose radio is on.
+    pub fn nearest(&self, link: usize, radios: &Radios) -> Option<usize> {
+        let level = |gateway: usize| match &self.reception {
+            None => 0.0,
+            Some(reception) => reception.level(gateway, link).unwrap_or(f64::NEG_INFINITY),
         };
-        let at = reached.into_iter().map(|gateway| (gateway, false)).collect();
+        let on = self.gateways.iter().copied().filter(|gateway| !radios.is_off(*gateway));
+        // Of several, the first.
+        on.rev().max_by(|one, other| level(*one).total_cmp(&level(*other)))
+    }
+
+    /// `gateway` sends a packet to a device from `now` until `ends`.
+    pub fn send_down(&mut self, gateway: usize, now: Instant, ends: Instant) {
+        if !self.is_half_duplex {
+            return;
+        }
+        let until = self.sends_until.entry(gateway).or_default();
+        *until = ends.max(*until);
+        let overlap = |own: &&mut OnAir| own.packet.ends > now && own.packet.listens < ends;
+        let disturbed = self.packets.iter_mut().filter(overlap);
+        disturbed.for_each(|own| own.limit(gateway, Fate::HalfDuplex));
+    }
+
+    /// The radio of `link` goes off: its packets break off, and it receives none of those on the air.
+    pub fn switch_off(&mut self, link: usize) {
+        self.packets.retain(|own| own.packet.link != link);
+        self.packets.iter_mut().for_each(|own| own.limit(link, Fate::Off));
+    }
+
+    /// Whether `gateway` can receive a packet that begins now.
+    fn begin(&self, packet: &Packet, gateway: usize, radios: &Radios) -> Fate {
+        let sends_until = self.sends_until.get(&gateway);
+        let taken =
+            |own: &&OnAir| own.at.iter().any(|at| at.0 == gateway && at.1 >= Fate::Collided);
+        match self.packets.iter().filter(taken).count() {
+            _ if radios.is_off(gateway) => Fate::Off,
+            _ if sends_until.is_some_and(|until| *until > packet.listens) => Fate::HalfDuplex,
+            taken if taken >= self.demodulators => Fate::NoDemodulator,
+            _ => Fate::Received,
+        }
+    }
+
+    /// Begins a packet at `now`.
+    pub fn start(&mut self, packet: Packet, now: Instant, radios: &Radios) {
+        let network = [NETWORK];
+        let reaches = |to: &&usize| match self.reception {
+            None => true,
+            Some(_) => self.level(&packet, **to) >= packet.lora.sensitivity(),
+        };
+        let gateways = match (&self.reception, self.gateways.is_empty()) {
+            (None, true) => &network[..],
+            _ => &self.gateways,
+        };
+        let reached = gateways.iter().filter(reaches);
+        let at = reached.map(|gateway| (*gateway, self.begin(&packet, *gateway, radios))).collect();
         self.packets.push(OnAir { packet, at });
         // The new packet changes what it and those on its channel have to be stronger than.
         let survives: Vec<Vec<bool>> = self.packets.iter().map(|own| self.survival(own)).collect();
         for (own, survives) in self.packets.iter_mut().zip(survives) {
             // One that ends now is not on the air any more.
             if own.packet.ends > now {
-                own.at
-                    .iter_mut()
-                    .zip(survives)
-                    .for_each(|((_, lost), survives)| *lost |= !survives);
+                let lost = own.at.iter_mut().zip(survives).filter(|(_, survives)| !survives);
+                lost.for_each(|((_, fate), _)| *fate = Fate::Collided.min(*fate));
             }
         }
     }
@@ -124,11 +209,7 @@ impl Air {
         let Some(own) = place.map(|place| self.packets.swap_remove(place)) else {
             return Fate::TooWeak;
         };
-        match &own.at[..] {
-            [] => Fate::TooWeak,
-            at if at.iter().any(|(_, collided)| !collided) => Fate::Received,
-            _ => Fate::Collided,
-        }
+        own.at.into_iter().map(|(_, fate)| fate).max().unwrap_or(Fate::TooWeak)
     }
 
     /// Whether `own` survives the others that are on the air now, at each gateway that it reached.

@@ -12,6 +12,11 @@ pub struct AlohaSpec {
     /// Number of channels, 1 to 96; each packet is sent on one of them at random. The default is that of
     /// EU868 (LoRaWAN regional parameters: 868.1, 868.3 and 868.5 MHz).
     pub channels: u32,
+    /// Number of packets that a gateway receives at once, 1 to 1,000. Semtech's SX1301 has eight demodulators
+    /// (data sheet, V2.4), its SX1302 sixteen.
+    pub demodulators: u32,
+    /// Whether a gateway receives nothing while it sends.
+    pub half_duplex: bool,
     /// Levels by the distance between nodes. `None`: all packets are equally strong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_loss: Option<LoraPathLoss>,
@@ -38,7 +43,7 @@ pub struct LoraPathLoss {
 
 impl Default for AlohaSpec {
     fn default() -> Self {
-        Self { channels: 3, path_loss: None }
+        Self { channels: 3, demodulators: 8, half_duplex: true, path_loss: None }
     }
 }
 
@@ -66,6 +71,8 @@ impl From<LoraPathLoss> for PathLoss {
 impl AlohaSpec {
     /// Numbers of channels; CN470 has most, 96 (LoRaWAN regional parameters).
     pub const CHANNELS: RangeInclusive<u32> = 1..=96;
+    /// Numbers of demodulators; the most is more than any gateway has, in place of no limit.
+    pub const DEMODULATORS: RangeInclusive<u32> = 1..=1_000;
 
     /// Validates the parameters. The error says what is wrong and, after `; `, what to write.
     pub fn check(&self) -> Result<(), String> {
@@ -73,6 +80,12 @@ impl AlohaSpec {
             return Err(format!(
                 "`channels` is {}, and LoRaWAN's regions have 1 to 96; use for example 3 or 8 in EU868",
                 self.channels
+            ));
+        }
+        if !Self::DEMODULATORS.contains(&self.demodulators) {
+            return Err(format!(
+                "`demodulators` is {}; use 1 to 1000, such as 8, the number of most gateways",
+                self.demodulators
             ));
         }
         self.path_loss.map_or(Ok(()), |loss| loss.check())
@@ -108,6 +121,13 @@ mod tests {
             "`channels` is 0, and LoRaWAN's regions have 1 to 96; use for example 3 or 8 in EU868"
         );
         assert!(wrong(r#"{"channels": 97}"#).contains("1 to 96"));
+        for demodulators in [0, 1_001] {
+            let text = wrong(&format!("{{\"demodulators\": {demodulators}}}"));
+            assert!(
+                text.ends_with("use 1 to 1000, such as 8, the number of most gateways"),
+                "{text}"
+            );
+        }
         assert!(wrong(r#"{"path_loss": {"exponent": 0.9}}"#).contains("use 1 to 10"));
         assert!(wrong(r#"{"path_loss": {"capture": "0 dB"}}"#).contains("such as 6 dB"));
     }

@@ -47,7 +47,7 @@ fn fates(air: &mut Air, packets: &[(u32, u32, u64)]) -> Vec<Fate> {
     for (now, kind, packet) in events {
         match kind {
             0 => fates[packet.id as usize] = air.end(packet.id),
-            _ => air.start(packet, now),
+            _ => air.start(packet, now, &Radios::default()),
         }
     }
     fates
@@ -73,8 +73,8 @@ fn packets_collide_on_the_same_channel_and_spreading_factor() {
 fn frames_of_another_bandwidth_do_not_disturb() {
     let mut air = air(&AlohaSpec::default(), &[]);
     let wide = LoraSpec { bandwidth: Bandwidth::Khz250, ..LoraSpec::at(7) };
-    air.start(packet(0, 1, 0, &LoraSpec::at(7), at(0)), at(0));
-    air.start(packet(1, 2, 0, &wide, at(1)), at(1));
+    air.start(packet(0, 1, 0, &LoraSpec::at(7), at(0)), at(0), &Radios::default());
+    air.start(packet(1, 2, 0, &wide, at(1)), at(1), &Radios::default());
     assert_eq!([air.end(0), air.end(1)], ALL);
     assert_eq!(air.end(1), Fate::TooWeak, "it is not on the air any more");
 }
@@ -139,8 +139,8 @@ fn one_of_several_gateways_suffices() {
     let lora = LoraSpec::at(9);
     let mut both = |gateways: &[usize]| {
         air.set_gateways(gateways.to_vec());
-        air.start(packet(0, 2, 0, &lora, at(0)), at(0));
-        air.start(packet(1, 3, 0, &lora, at(1)), at(1));
+        air.start(packet(0, 2, 0, &lora, at(0)), at(0), &Radios::default());
+        air.start(packet(1, 3, 0, &lora, at(1)), at(1), &Radios::default());
         [air.end(0), air.end(1)]
     };
     assert_eq!(both(&[0, 1]), ALL, "each is the strongest at its gateway");
@@ -148,30 +148,54 @@ fn one_of_several_gateways_suffices() {
     assert_eq!(both(&[]), [Fate::TooWeak; 2]);
 }
 
-/// Share of `PACKETS` packets that arrive: those of `devices`, at random times, at `rate` per second, each
-/// on one of `channels`.
-fn delivered(air: &mut Air, devices: usize, lora: &LoraSpec, rate: f64, channels: u32) -> f64 {
-    let on_air = lora.time_on_air(20);
-    let draw = Draw::new(4, 0, 0);
-    let (mut seconds, mut arrived) = (0.0, 0u64);
-    let mut sent: std::collections::VecDeque<(Instant, u64)> = std::collections::VecDeque::new();
-    let mut end = |air: &mut Air, sent: &mut std::collections::VecDeque<_>, now: Instant| {
-        while let Some((_, id)) = sent.pop_front_if(|(ends, _)| *ends <= now) {
-            arrived += u64::from(air.end(id) == Fate::Received);
+/// Packets at random times.
+struct Traffic<'a> {
+    devices: usize,
+    lora: &'a LoraSpec,
+    /// Packets per second.
+    rate: f64,
+    channels: u32,
+}
+
+impl Traffic<'_> {
+    /// The fates of `PACKETS` packets. `others` does what else happens on the air until a time.
+    fn fates(&self, air: &mut Air, mut others: impl FnMut(&mut Air, Instant)) -> Vec<Fate> {
+        let on_air = self.lora.time_on_air(20);
+        let draw = Draw::new(4, 0, 0);
+        let (mut seconds, mut fates) = (0.0, Vec::new());
+        let mut sent: std::collections::VecDeque<(Instant, u64)> = Default::default();
+        let mut end = |air: &mut Air, sent: &mut std::collections::VecDeque<_>, now: Instant| {
+            while let Some((_, id)) = sent.pop_front_if(|(ends, _)| *ends <= now) {
+                fates.push(air.end(id));
+            }
+        };
+        for id in 0..PACKETS {
+            seconds -= f64::ln(1.0 - draw.uniform(Purpose::Arrival, id)) / self.rate;
+            let starts = Instant::from_ns((seconds * 1e9) as u64);
+            others(air, starts);
+            end(air, &mut sent, starts);
+            let link = 1 + (draw.uniform(Purpose::Choice, id) * self.devices as f64) as usize;
+            let channel = draw.uniform(Purpose::RadioChannel, id) * f64::from(self.channels);
+            let (listens, ends) = (starts + self.lora.spare_preamble(), starts + on_air);
+            let (lora, channel) = (self.lora.clone(), channel as u32);
+            let packet = Packet { id, link, channel, lora, listens, ends };
+            air.start(packet, starts, &Radios::default());
+            sent.push_back((ends, id));
         }
-    };
-    for id in 0..PACKETS {
-        seconds -= f64::ln(1.0 - draw.uniform(Purpose::Arrival, id)) / rate;
-        let starts = Instant::from_ns((seconds * 1e9) as u64);
-        end(air, &mut sent, starts);
-        let link = 1 + (draw.uniform(Purpose::Choice, id) * devices as f64) as usize;
-        let channel = (draw.uniform(Purpose::RadioChannel, id) * f64::from(channels)) as u32;
-        let (listens, ends) = (starts + lora.spare_preamble(), starts + on_air);
-        air.start(Packet { id, link, channel, lora: lora.clone(), listens, ends }, starts);
-        sent.push_back((ends, id));
+        end(air, &mut sent, Instant::NEVER);
+        fates
     }
-    end(air, &mut sent, Instant::NEVER);
-    arrived as f64 / PACKETS as f64
+}
+
+fn share_of(fates: &[Fate], fate: Fate) -> f64 {
+    fates.iter().filter(|own| **own == fate).count() as f64 / fates.len() as f64
+}
+
+/// Share of packets that arrive at a gateway with any number of demodulators.
+fn delivered(air: &mut Air, devices: usize, lora: &LoraSpec, rate: f64, channels: u32) -> f64 {
+    air.demodulators = usize::MAX;
+    let fates = Traffic { devices, lora, rate, channels }.fates(air, |_, _| {});
+    share_of(&fates, Fate::Received)
 }
 
 const PACKETS: u64 = 40_000;
@@ -220,4 +244,91 @@ fn with_capture_near_devices_arrive_as_often_as_their_distance_gives() {
         let found = delivered(&mut air(&by_distance(), &devices), devices.len(), &lora, rate, 1);
         assert!((found - expected).abs() < MARGIN + 0.01, "{rate}: {found}, not {expected}");
     }
+}
+
+/// Probability that all of `servers` are busy at this load (Erlang 1917).
+fn erlang_b(servers: u32, load: f64) -> f64 {
+    (1..=servers)
+        .fold(1.0, |blocked, servers| load * blocked / (f64::from(servers) + load * blocked))
+}
+
+#[test]
+fn packets_find_no_demodulator_as_often_as_erlang_gives() {
+    // Packets of equal length: the formula does not depend on the distribution of service times.
+    assert!((erlang_b(8, 4.0) - 0.0304).abs() < 1e-4, "tables have 3.04 %");
+    for (demodulators, load) in [(8, 4.0), (8, 8.0), (1, 0.5), (16, 12.0)] {
+        let mut air = air(&AlohaSpec { demodulators, ..AlohaSpec::default() }, &[]);
+        let lora = &LoraSpec::at(12);
+        let rate = load / lora.time_on_air(20).as_s();
+        let fates = Traffic { devices: 1, lora, rate, channels: 96 }.fates(&mut air, |_, _| {});
+        let (found, expected) =
+            (share_of(&fates, Fate::NoDemodulator), erlang_b(demodulators, load));
+        let what = format!("{demodulators}, {load}: {found}, not {expected}");
+        assert!((found - expected).abs() < MARGIN, "{what}");
+        // Those that collide take a demodulator too.
+        assert!(load < 4.0 || share_of(&fates, Fate::Collided) > 0.05);
+    }
+}
+
+#[test]
+fn a_gateway_misses_what_overlaps_its_packets() {
+    // Packets to devices at random times, which take as long as those from them: one is received if none of
+    // these begins within both times, less the preamble that it does not need.
+    let lora = &LoraSpec::at(10);
+    let on_air = lora.time_on_air(20);
+    let exposed = 2.0 - lora.spare_preamble().as_s() / on_air.as_s();
+    let rate = 0.2 / on_air.as_s();
+    for (load, half_duplex) in [(0.05, true), (0.3, true), (0.3, false)] {
+        let draw = Draw::new(7, 0, 0);
+        let (mut next, mut number) = (Instant::START, 0);
+        let sends = |air: &mut Air, now: Instant| {
+            while next <= now {
+                air.send_down(0, next, next + on_air);
+                let wait = -f64::ln(1.0 - draw.uniform(Purpose::Arrival, number)) / load;
+                next = next + Span::from_ns((wait * on_air.as_ns() as f64) as u64);
+                number += 1;
+            }
+        };
+        let mut air = air(&AlohaSpec { half_duplex, ..AlohaSpec::default() }, &[]);
+        let fates = Traffic { devices: 1, lora, rate, channels: 96 }.fates(&mut air, sends);
+        let found = share_of(&fates, Fate::HalfDuplex);
+        let expected = if half_duplex { 1.0 - f64::exp(-load * exposed) } else { 0.0 };
+        assert!((found - expected).abs() < MARGIN, "{load}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn a_packet_counts_by_the_gateway_where_it_came_farthest() {
+    let both = || {
+        let mut air = air(&AlohaSpec { demodulators: 1, ..AlohaSpec::default() }, &[]);
+        air.set_gateways(vec![0, 1]);
+        air
+    };
+    let (lora, on) = (LoraSpec::at(9), Radios::default());
+    // Both gateways have one demodulator, for the first of two packets on two channels.
+    let mut air = both();
+    (0..2).for_each(|id| air.start(packet(id, 2, id as u32, &lora, at(id)), at(id), &on));
+    assert_eq!([air.end(0), air.end(1)], [Fate::Received, Fate::NoDemodulator]);
+    // One that sends gives up its packet, and with it the demodulator.
+    let mut air = both();
+    air.start(packet(0, 2, 0, &lora, at(0)), at(0), &on);
+    air.send_down(1, at(100_000_000), at(200_000_000));
+    air.start(packet(1, 2, 1, &lora, at(300_000_000)), at(300_000_000), &on);
+    air.send_down(0, at(400_000_000), at(500_000_000));
+    assert_eq!([air.end(0), air.end(1)], [Fate::HalfDuplex, Fate::Received]);
+    // Of those that are off, none counts.
+    let mut radios = Radios::default();
+    radios.set(0, false, at(0));
+    let mut air = both();
+    air.start(packet(0, 2, 0, &lora, at(0)), at(0), &radios);
+    air.send_down(1, at(1), at(2));
+    assert_eq!(air.end(0), Fate::Received, "the start of a preamble is not needed");
+    air.start(packet(1, 2, 0, &lora, at(0)), at(0), &radios);
+    air.switch_off(1);
+    assert_eq!(air.end(1), Fate::Off);
+    // What it sent is no longer on the air.
+    air.start(packet(2, 2, 0, &lora, at(0)), at(0), &on);
+    air.switch_off(2);
+    air.start(packet(3, 3, 0, &lora, at(5)), at(5), &on);
+    assert_eq!([air.end(2), air.end(3)], [Fate::TooWeak, Fate::Received]);
 }

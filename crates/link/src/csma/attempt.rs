@@ -89,6 +89,8 @@ pub struct Usage {
 pub(super) struct Frame {
     /// Length in bytes, including the link header.
     pub len: usize,
+    /// When it became ready.
+    pub ready: Instant,
     /// Link of the receiving station; `None`: all, or not identified.
     pub to: Option<usize>,
     /// Whether the frame requires an acknowledgement.

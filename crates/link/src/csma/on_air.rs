@@ -1,5 +1,6 @@
 //! Transmissions on a CSMA channel, and what stations hear of them.
 
+use crate::radios::Radios;
 use crate::reception::Reception;
 use std::sync::Arc;
 use units::{Instant, Span};
@@ -9,6 +10,8 @@ use units::{Instant, Span};
 pub(super) struct Air {
     /// Which stations hear each other; `None`: all do.
     pub reception: Option<Arc<Reception>>,
+    /// Which stations' radios are off.
+    pub radios: Radios,
     sent: Vec<OnAir>,
     stations: Vec<Station>,
     /// Time from the start of a transmission until receivers are bound to it.
@@ -26,7 +29,7 @@ struct Station {
     idle_since: Instant,
     /// Start of its reception, if it receives.
     since: Instant,
-    /// Its radio neither receives nor senses.
+    /// Its radio is off, for its time of reception.
     is_off: bool,
     sending: Span,
     receiving: Span,
@@ -76,8 +79,6 @@ struct Receiver {
     /// `None`: all stations, which hear each other.
     station: Option<usize>,
     collided: bool,
-    /// Whether its radio was off at some time of the transmission.
-    was_off: bool,
 }
 
 impl OnAir {
@@ -91,15 +92,16 @@ impl OnAir {
         self.collided() && self.receivers.iter().all(|receiver| receiver.collided)
     }
 
-    /// Whether the radio of `station` was off at some time of it.
-    pub fn was_off(&self, station: usize) -> bool {
-        self.receivers.iter().any(|own| own.station == Some(station) && own.was_off)
+    /// Whether it broke off, because its sender's radio went off: it is received by none.
+    pub fn broke_off(&self, radios: &Radios) -> bool {
+        radios.was_off_since(self.sender, self.since)
     }
 
-    /// The stations that were on and at which it did not collide.
-    pub fn clean(&self) -> Vec<usize> {
-        let clean = self.receivers.iter().filter(|own| !own.collided && !own.was_off);
-        clean.filter_map(|receiver| receiver.station).collect()
+    /// The stations whose radios were on throughout and at which it did not collide.
+    pub fn clean(&self, radios: &Radios) -> Vec<usize> {
+        let clean = self.receivers.iter().filter(|own| !own.collided);
+        let stations = clean.filter_map(|receiver| receiver.station);
+        stations.filter(|station| !radios.was_off_since(*station, self.since)).collect()
     }
 }
 
@@ -108,7 +110,8 @@ impl Air {
     /// bound to it: another one that begins later cannot take its place.
     pub fn new(stations: usize, binding: Span) -> Self {
         let stations = vec![Station::default(); stations];
-        Self { reception: None, sent: Vec::new(), stations, binding }
+        let radios = Radios::default();
+        Self { reception: None, radios, sent: Vec::new(), stations, binding }
     }
 
     /// Adds a station, which hears from `now` on.
@@ -118,16 +121,10 @@ impl Air {
         self.stations.push(Station { heard: heard as u32, since: now, ..Station::default() });
     }
 
-    /// Switches the radio of `station` off or on at `at`. What it sends breaks off and is received by none.
-    pub fn set_off(&mut self, station: usize, is_off: bool, at: Instant) {
-        self.stations[station].change(at, |station| station.is_off = is_off);
-        for sent in &mut self.sent {
-            let is_sender = sent.sender == station;
-            for receiver in &mut sent.receivers {
-                receiver.was_off |= is_off && receiver.station == Some(station);
-                receiver.collided |= is_off && is_sender;
-            }
-        }
+    /// Switches the radio of `station` off or on at `at`.
+    pub fn set_power(&mut self, station: usize, is_on: bool, at: Instant) {
+        self.stations[station].change(at, |station| station.is_off = !is_on);
+        self.radios.set(station, is_on, at);
     }
 
     /// Whether `station` has heard no transmission since then, and hears none now.
@@ -190,11 +187,9 @@ impl Air {
             let receivers = other.receivers.iter_mut().zip(collided);
             receivers.for_each(|(receiver, collided)| receiver.collided |= collided);
         }
-        let receivers = to.into_iter().map(|station| Receiver {
-            station,
-            collided: self.is_late(&sent, station),
-            was_off: station.is_some_and(|station| self.stations[station].is_off),
-        });
+        let receivers = to
+            .into_iter()
+            .map(|station| Receiver { station, collided: self.is_late(&sent, station) });
         sent.receivers = receivers.collect();
         for (station, heard) in self.stations.iter_mut().enumerate() {
             if station == sent.sender {

@@ -27,6 +27,14 @@ impl LinkPipe {
                 self.record.totals.denied += 1;
                 self.record.totals.no_access += 1;
             }
+            Cause::NoDemodulator => {
+                self.record.totals.denied += 1;
+                self.record.totals.no_demodulator += 1;
+            }
+            Cause::HalfDuplex => {
+                self.record.totals.denied += 1;
+                self.record.totals.half_duplex += 1;
+            }
             _ => self.record.totals.denied += 1,
         }
     }

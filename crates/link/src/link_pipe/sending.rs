@@ -3,6 +3,7 @@
 
 use super::{LinkPipe, Radio};
 use crate::Direction;
+use crate::departure_queue::DepartureQueue;
 use crate::server::Server;
 use crate::states::Reachable;
 use crate::step::{Cause, Step, TransitFrame};
@@ -24,7 +25,11 @@ impl LinkPipe {
         if let Some(radio) = radio {
             return self.wake(now, channel, radio, steps);
         }
-        self.turn_requested = false;
+        // Of a queue that has been cleared since.
+        if now < self.turn_at {
+            return;
+        }
+        self.turn_at = Instant::NEVER;
         let next = self.queue.pop(now, &mut self.dropped);
         self.record.totals.overflow += self.dropped.len() as u64;
         steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
@@ -32,6 +37,17 @@ impl LinkPipe {
             self.serve(next, now, channel, steps);
         }
         self.request_turn(steps);
+    }
+
+    /// The radio in front of it goes off: what waits is lost, and the sender begins anew. Frames whose
+    /// departure is known are still offered to the channel, which drops them. Returns the number of others.
+    pub fn clear(&mut self, now: Instant) -> usize {
+        let waiting = self.queue.clear();
+        self.record.totals.outage += waiting as u64;
+        self.server = Server::new(self.config.transmission.scheduler.as_ref());
+        self.ahead = DepartureQueue::default();
+        (self.busy_until, self.turn_at) = (self.busy_until.min(now), Instant::NEVER);
+        waiting
     }
 
     pub(super) fn enter(
@@ -172,21 +188,16 @@ impl LinkPipe {
 
     /// The offer to the channel of a frame whose transmission ends at `left`.
     fn offer(&self, frame: TransitFrame, left: Instant) -> Step {
-        let transmission = &self.config.transmission;
-        match transmission.lora().filter(|_| self.offers_starts) {
-            None => Step::Offer(frame, left),
-            Some(lora) => {
-                let on_wire = transmission.framing.on_wire(frame.frame.len());
-                let starts = left.checked_sub(lora.time_on_air(on_wire));
-                Step::Offer(frame, starts.unwrap_or(left))
-            }
-        }
+        let transmission = self.offers_starts.then_some(&self.config.transmission);
+        let on_air = transmission.and_then(|own| own.time_on_air(frame.frame.len()));
+        let starts = on_air.and_then(|on_air| left.checked_sub(on_air));
+        Step::Offer(frame, starts.unwrap_or(left))
     }
 
     fn request_turn(&mut self, steps: &mut Vec<Step>) {
         // At most one turn is pending; it requests the next one.
-        if !self.turn_requested && !self.queue.is_empty() {
-            self.turn_requested = true;
+        if self.turn_at == Instant::NEVER && !self.queue.is_empty() {
+            self.turn_at = self.busy_until;
             steps.push(Step::Turn(self.busy_until));
         }
     }

@@ -67,6 +67,12 @@ impl Contention {
         self.stations[station].waits = true;
     }
 
+    /// `station` has nothing to send any more, and has forgotten its count and failures.
+    pub fn leave(&mut self, station: usize) {
+        let draws = self.stations[station].draws;
+        self.stations[station] = Station { draws, ..Station::default() };
+    }
+
     /// When the next transmission begins; `None` during one, and if no station has anything to send.
     pub fn next(&self) -> Option<Instant> {
         let waiting = self.stations.iter().filter(|station| station.waits && !self.is_busy);

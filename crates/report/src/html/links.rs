@@ -18,6 +18,7 @@ struct Sum {
     lost: f64,
     overflow: f64,
     contention: f64,
+    gateway_busy: f64,
     weak_signal: f64,
     too_long: f64,
     /// Frames with a random loss decision.
@@ -109,6 +110,7 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.lost += row.lost;
     sum.overflow += row.overflow;
     sum.contention += row.contention;
+    sum.gateway_busy += row.gateway_busy;
     sum.weak_signal += row.weak_signal;
     sum.too_long += row.too_long;
     let drawn = row.drawn();
@@ -157,6 +159,7 @@ fn summed(sums: &[Sum]) -> Table {
         .numbers("measured", "%")
         .numbers("queue drops", "frames")
         .numbers("collisions, no access", "frames")
+        .numbers("of these, LoRa gateway busy", "frames")
         .numbers("weak signal", "frames")
         .numbers("above path MTU", "frames")
         .numbers("rate configured", "");
@@ -175,6 +178,7 @@ fn summed(sums: &[Sum]) -> Table {
             mean(100.0 * sum.lost, sum.drawn),
             Place::number(format::count(sum.overflow)),
             Place::number(format::count(sum.contention)),
+            Place::number(format::count(sum.gateway_busy)),
             Place::number(format::count(sum.weak_signal)),
             Place::number(format::count(sum.too_long)),
             Place::number(rate(sum.rate)),

@@ -176,6 +176,7 @@ fn endpoint(planned: &PlannedNode, link: &PlannedLink, network: &PlannedNetwork)
         down,
         mac: planned.has_planned_mac().then_some(link.mac.0),
         states: link.states.clone(),
+        place: None,
         vlans: link.vlans.clone(),
         is_bridge: planned.is_port(link),
         vlan_ports: Vec::new(),

@@ -61,7 +61,7 @@ impl Bed<'_> {
         let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
         // The lab has them now, so the plan must number them alike, even if a later step fails.
         inventory.plan.nodes.append(&mut plan.nodes.clone());
-        self.attach(inventory, &topology, first, ends)?;
+        self.attach(inventory, &topology, original, first, ends)?;
         // Without them, others resolve the addresses of the new nodes: their programs start all the same.
         let are_known = self.add_neighbours(inventory, &of_others);
         self.lease(inventory)?;
@@ -148,21 +148,25 @@ impl Bed<'_> {
         Ok(())
     }
 
-    /// Attaches the new nodes' interfaces to the medium.
+    /// Attaches the interfaces of clones of a node to the medium.
     fn attach(
         &mut self,
         inventory: &mut Inventory,
         topology: &Topology,
+        original: usize,
         first: usize,
         ends: Vec<Vec<OwnedFd>>,
     ) -> Result<(), String> {
         let remote = self.engine.remote();
+        let places = inventory.places(original);
         let ends = ends.into_iter().flatten().zip(&topology.places);
         // Place in the engine of the last link, which is the trunk of the interfaces of VLANs behind it.
         let mut last = None;
         for (port, (end, &Place { segment, endpoint })) in ends.enumerate() {
             let node = first + topology.owners[segment][endpoint];
-            let link: Endpoint = topology.segments[segment].endpoints[endpoint].clone();
+            let mut link: Endpoint = topology.segments[segment].endpoints[endpoint].clone();
+            let place = places.iter().find(|place| place.segment == segment);
+            link.place = place.map(|place| place.endpoint);
             let name = &topology.names[segment][endpoint];
             let vlan = link.vlan_ports.iter().find(|own| own.port == port).map(|own| own.vlan);
             let attached = match (vlan, last) {
