@@ -1,7 +1,9 @@
 //! The member of `multicast-fec`.
 
+mod complete;
 mod sending;
 
+use self::complete::{Complete, Scheduled};
 use super::answer::{Answer, is_later};
 use super::code::{Decoder, Refused, symbol_size, without_end};
 use super::frame::{ACKNOWLEDGEMENT, Frame, Request};
@@ -46,64 +48,6 @@ struct Incomplete {
     tries: u32,
 }
 
-/// A complete message and its answer.
-#[derive(Debug)]
-struct Complete {
-    schedule: Schedule,
-    /// Start of the first member's slot.
-    slots_at: Instant,
-    answer: Option<Answer>,
-    /// Length of a frame of the answer, in bytes.
-    frame: usize,
-    /// Whether the hub has the answer, or no longer waits for it.
-    is_over: bool,
-    until: Option<Instant>,
-    /// The last request for the answer before the application has given one, and when to say so.
-    asked: Option<u8>,
-    say_at: Option<Instant>,
-}
-
-impl Complete {
-    /// One whose slots begin at a time.
-    fn new(schedule: Schedule, slots_at: Instant, frame: usize) -> Self {
-        let (is_over, until) = (false, None);
-        Self { schedule, slots_at, answer: None, frame, is_over, until, asked: None, say_at: None }
-    }
-
-    /// Whether it can be dropped: the hub has the answer, or it has only been acknowledged, which a request
-    /// makes again.
-    fn is_spare(&self) -> bool {
-        let is_acknowledged = self.schedule.response == ResponseKind::Acknowledgements;
-        self.is_over || is_acknowledged && self.next_at().is_none()
-    }
-
-    /// The next transmission.
-    fn next_at(&self) -> Option<(Instant, Due)> {
-        let answer = self.answer.as_ref().and_then(Answer::next_at);
-        let answer = answer.filter(|at| *at != Instant::NEVER).map(|at| (at, Due::Answer));
-        let received = self.say_at.filter(|_| self.answer.is_none());
-        answer.or(received.map(|at| (at, Due::Received)))
-    }
-}
-
-/// A complete message with something to send.
-#[derive(Debug, Clone, Copy)]
-struct Scheduled {
-    at: Instant,
-    due: Due,
-    /// When the hub no longer waits for it.
-    until: Option<Instant>,
-}
-
-/// What a member sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Answer,
-    /// The message has arrived, but the application has not answered it yet.
-    Received,
-    Nack,
-}
-
 /// A member of a multicast group.
 #[derive(Debug)]
 pub struct FecMember {
@@ -126,6 +70,8 @@ pub struct FecMember {
     rng: Rng,
     /// Whether the hub reads bundles.
     bundles: bool,
+    /// The last report that a message is over. The hub sends copies of it, whose codes need no check.
+    report: Vec<u8>,
     /// A frame that had no room in the last datagram.
     taken: Option<Taken>,
 }
@@ -155,6 +101,7 @@ impl FecMember {
             pace: Pace::new(settings.rate_bit_s, settings.below),
             rng: Rng::new(&seed.child(number.into())),
             bundles: false,
+            report: Vec::new(),
             taken: None,
         }
     }
@@ -178,6 +125,9 @@ impl FecMember {
 
     /// Handles a frame from the hub; returns the message if it is complete.
     pub fn receive(&mut self, bytes: &[u8], now: Instant) -> Option<(MessageId, Vec<u8>)> {
+        if self.report == bytes {
+            return None;
+        }
         let frame = Frame::decode(self.hub.check(bytes)?)?;
         let message = widen(frame.message(), self.newest);
         match frame {
@@ -195,11 +145,12 @@ impl FecMember {
                 let place = self.number.checked_sub(first).map(usize::from);
                 let byte = place.and_then(|place| members.get(place / 8));
                 if place.zip(byte).is_some_and(|(place, byte)| byte & (1 << (place % 8)) != 0)
-                    // The report is sent several times.
                     && let Some(complete) = self.complete.get_mut(message)
                     && !complete.is_over
                 {
                     (complete.answer, complete.is_over) = (None, true);
+                    self.report.clear();
+                    self.report.extend_from_slice(bytes);
                     self.schedule(message);
                 }
                 None

@@ -1,6 +1,7 @@
 //! What a member sends, and when.
 
-use super::{Due, FecMember, Scheduled, Taken};
+use super::complete::{Due, Scheduled};
+use super::{FecMember, Taken};
 use crate::Instant;
 use crate::bundle::{Bundle, LENGTH};
 use crate::fec::answer::Answer;
