@@ -9,6 +9,7 @@ use crate::arq::{
 };
 use crate::bundle;
 use crate::keys::{Party, Root, Scope, Use};
+use crate::message_map::MessageMap;
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -111,7 +112,7 @@ pub(crate) struct Arq {
     /// Time after it that makes an acknowledgement late.
     late: Span,
     /// Unanswered messages.
-    requests: BTreeMap<MessageId, Request>,
+    requests: MessageMap<Request>,
     /// Whether the other end reads bundles.
     bundles: bool,
     /// Maximum datagram, and the longest one that has arrived, in bytes without codes.
@@ -149,7 +150,7 @@ impl Arq {
             due: BTreeSet::new(),
             wait: (params.round_trip / ACK_DELAY_DIVISOR).clamp(least, MAX_ACK_DELAY),
             late: params.round_trip.max(LATE_ACK),
-            requests: BTreeMap::new(),
+            requests: MessageMap::default(),
         }
     }
 
@@ -317,7 +318,7 @@ impl Exchange for Arq {
         sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
-        let request = self.requests.remove(&number);
+        let request = self.requests.remove(number);
         let sent = self.sender.answer(number, sealed, until, request);
         sent.map_err(|why| why.to_string())
     }
