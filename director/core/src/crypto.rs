@@ -172,14 +172,15 @@ mod portable {
                 Self(key.0)
             }
 
-            pub(crate) fn seal_in_place_append_tag<A: AsRef<[u8]>>(
+            pub(crate) fn seal_in_place_separate_tag<A: AsRef<[u8]>>(
                 &self,
                 nonce: Nonce,
                 aad: Aad<A>,
-                bytes: &mut Vec<u8>,
-            ) -> Result<(), Unspecified> {
-                let sealed = self.0.encrypt_in_place(&nonce.0.into(), aad.0.as_ref(), bytes);
-                sealed.map_err(|_| Unspecified)
+                bytes: &mut [u8],
+            ) -> Result<[u8; 16], Unspecified> {
+                let (nonce, aad) = (nonce.0.into(), aad.0.as_ref());
+                let tag = self.0.encrypt_in_place_detached(&nonce, aad, bytes);
+                tag.map(Into::into).map_err(|_| Unspecified)
             }
 
             pub(crate) fn open_in_place<'a, A: AsRef<[u8]>>(
@@ -247,8 +248,10 @@ mod tests {
                 (nonce, portable::aead::Aad::from(&aad))
             };
             let (mut a, mut b) = (data.clone(), data.clone());
-            other.seal_in_place_append_tag(theirs().0, theirs().1, &mut a).unwrap();
-            own.seal_in_place_append_tag(ours().0, ours().1, &mut b).unwrap();
+            let tag = other.seal_in_place_separate_tag(theirs().0, theirs().1, &mut a).unwrap();
+            a.extend_from_slice(tag.as_ref());
+            let tag = own.seal_in_place_separate_tag(ours().0, ours().1, &mut b).unwrap();
+            b.extend_from_slice(&tag);
             prop_assert_eq!(&a, &b);
             prop_assert_eq!(other.open_in_place(theirs().0, theirs().1, &mut b).unwrap(), &data[..]);
             let mut wrong = a.clone();

@@ -298,13 +298,22 @@ impl Keys {
     /// Seals a message under its number. In an epoch, seal a number again only with the same
     /// bytes: otherwise the nonce is reused.
     pub fn seal(&self, number: MessageId, bytes: &[u8]) -> Vec<u8> {
-        let mut sealed = Vec::with_capacity(bytes.len() + SEAL);
-        sealed.extend_from_slice(bytes);
+        self.seal_after(&[], number, &[bytes])
+    }
+
+    /// Seals a message that consists of these parts, as [`Self::seal`] does; `head` comes before it, in
+    /// clear text.
+    pub(crate) fn seal_after(&self, head: &[u8], number: MessageId, parts: &[&[u8]]) -> Vec<u8> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let mut sealed = Vec::with_capacity(head.len() + length + SEAL);
+        sealed.extend_from_slice(head);
+        parts.iter().for_each(|part| sealed.extend_from_slice(part));
         if let Some(key) = &self.seal {
-            let aad = Aad::from(self.bound(number));
-            // Fails only for messages of 256 GB. Then nothing leaves, rather than plain text.
-            if key.seal_in_place_append_tag(self.nonce(number), aad, &mut sealed).is_err() {
-                sealed.clear();
+            let (aad, content) = (Aad::from(self.bound(number)), &mut sealed[head.len()..]);
+            match key.seal_in_place_separate_tag(self.nonce(number), aad, content) {
+                Ok(tag) => sealed.extend_from_slice(tag.as_ref()),
+                // Fails only for messages of 256 GB. Then nothing leaves, rather than plain text.
+                Err(_) => sealed.truncate(head.len()),
             }
         }
         sealed

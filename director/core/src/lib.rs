@@ -48,6 +48,7 @@ pub mod handshake;
 pub mod io;
 pub mod keys;
 mod map;
+mod message_map;
 mod model;
 mod pace;
 mod path_mtu;

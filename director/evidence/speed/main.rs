@@ -2,16 +2,19 @@
 //!
 //!     cargo run --release -p bench --example director-speed -- rates [MEMBERS] [WINDOW]
 //!     cargo run --release -p bench --example director-speed -- delays
+//!     cargo run --release -p bench --example director-speed -- core [MEMBERS] [WINDOW]
 //!
 //! `rates`: a hub keeps a window of messages of 100 B open to all members, which answer each with
 //! the same bytes. Counts answers per second. ZeroMQ and each model take turns of half a second.
 //! ZeroMQ is ROUTER and DEALER, or PUB and SUB with answers by PUSH and PULL; ratios are to the
 //! faster of the two. The same datagrams over bare sockets show what the machine can do. `delays`: one request at a time, to one member.
+//! `core`: what the library alone computes for `rates`, without sockets.
 //!
 //! All ends are in one process. The hub has a thread, and all members together have one. ZeroMQ has
 //! an I/O thread per end in addition.
 
 mod bare_side;
+mod core_side;
 mod director_side;
 mod zeromq_side;
 
@@ -72,11 +75,14 @@ impl Row {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |place: usize| arguments.get(place).and_then(|text| text.parse().ok());
-    let done = match arguments.first().map(String::as_str) {
-        Some("rates") => rates(number(1), number(2), arguments.get(3).map(String::as_str)),
-        Some("delays") => delays(),
-        _ => Err("director-speed rates [MEMBERS] [WINDOW] [NAME] | delays".into()),
-    };
+    let done =
+        match arguments.first().map(String::as_str) {
+            Some("rates") => rates(number(1), number(2), arguments.get(3).map(String::as_str)),
+            Some("delays") => delays(),
+            Some("core") => core(number(1), number(2), arguments.get(3).map(String::as_str)),
+            _ => Err("director-speed rates|core [MEMBERS] [WINDOW] [NAME] | director-speed delays"
+                .into()),
+        };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -100,16 +106,8 @@ fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> R
             "UDP sockets without a protocol".into(),
             Bare::start(members, PAYLOAD)?,
         ));
-        for model in MODELS {
-            for encrypted in [false, true] {
-                for rate_bit_s in [10e9, 0.0] {
-                    let setup = Setup { model, members, encrypted, rate_bit_s };
-                    let name = setup.to_string();
-                    if only.is_none_or(|only| name.contains(only)) {
-                        rows.push(Row::new(name, Group::start(setup, PAYLOAD)?));
-                    }
-                }
-            }
+        for setup in setups(members, only) {
+            rows.push(Row::new(setup.to_string(), Group::start(setup, PAYLOAD)?));
         }
         for window in window.map_or(vec![1, 32], |window| vec![window]) {
             // In turns, so that a change of the machine's speed meets all sides.
@@ -121,6 +119,37 @@ fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> R
             print(members, window, &rows);
             rows.iter_mut().for_each(|row| row.speeds.clear());
         }
+    }
+    Ok(())
+}
+
+/// The models, with and without security, and with a configured rate or none.
+fn setups(members: usize, only: Option<&str>) -> Vec<Setup> {
+    let mut setups = Vec::new();
+    for model in MODELS {
+        for encrypted in [false, true] {
+            for rate_bit_s in [10e9, 0.0] {
+                setups.push(Setup { model, members, encrypted, rate_bit_s });
+            }
+        }
+    }
+    setups.retain(|setup| only.is_none_or(|only| setup.to_string().contains(only)));
+    setups
+}
+
+/// CPU time and datagrams per answer, without sockets.
+fn core(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> Result<(), Failure> {
+    println!(
+        "| members | window | side | hub, us | members, us | datagrams of the hub | of members |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    let (members, window) = (members.unwrap_or(100), window.unwrap_or(32));
+    for setup in setups(members, only) {
+        let core_side::Computed { hub_us, members_us, sent, returned } =
+            core_side::compute(setup, window, TURNS)?;
+        println!(
+            "| {members} | {window} | {setup} | {hub_us:.2} | {members_us:.2} | {sent:.2} | {returned:.2} |"
+        );
     }
     Ok(())
 }

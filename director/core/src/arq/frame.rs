@@ -101,6 +101,16 @@ pub(super) struct ChunkHead {
 }
 
 impl ChunkHead {
+    /// A chunk, and its data; `None` if it is none, or not valid.
+    pub fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (kind, rest) = bytes.split_first()?;
+        let (attempts, message, [index, last, data @ ..]) = head(rest)? else { return None };
+        let is_valid = kind & !ASKS == CHUNK && index <= last;
+        let (asks, attempt, echo) = (kind & ASKS != 0, attempts >> 4, attempts & LAST_ATTEMPT);
+        let head = Self { message, index: *index, last: *last, asks, attempt, echo };
+        is_valid.then_some((head, data))
+    }
+
     /// Appends the chunk with this data.
     pub fn write(&self, data: &[u8], bytes: &mut Vec<u8>) {
         bytes.push(CHUNK | if self.asks { ASKS } else { 0 });
@@ -187,16 +197,10 @@ impl Datagram {
         let (attempts, message, rest) = head(rest)?;
         match kind & !ASKS {
             CHUNK => {
-                let [index, last, data @ ..] = rest else { return None };
-                (index <= last).then(|| Self::Chunk {
-                    message,
-                    index: *index,
-                    last: *last,
-                    asks: kind & ASKS != 0,
-                    attempt: attempts >> 4,
-                    echo: attempts & LAST_ATTEMPT,
-                    data: data.to_vec(),
-                })
+                let (head, data) = ChunkHead::read(bytes)?;
+                let ChunkHead { message, index, last, asks, attempt, echo } = head;
+                let data = data.to_vec();
+                Some(Self::Chunk { message, index, last, asks, attempt, echo, data })
             }
             ACKNOWLEDGE if kind & ASKS == 0 && rest.len() <= MAX_CHUNKS / 8 => {
                 let echo = Echo::decode(attempts);

@@ -8,6 +8,7 @@
 //! together can share that frame, and small messages that are due together share datagrams too, if
 //! the other end reads bundles.
 
+mod chunks;
 mod frame;
 mod receiver;
 mod sender;

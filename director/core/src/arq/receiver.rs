@@ -1,6 +1,6 @@
 //! The receiver of `udp-arq`, from one sender.
 
-use super::frame::{Complete, Datagram, Echo};
+use super::frame::{ChunkHead, Complete, Datagram, Echo};
 use super::settings::SHORT;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -90,11 +90,8 @@ impl ArqReceiver {
 
     /// Handles a datagram; returns the completed message and the acknowledgement to send.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
-        let Some(Datagram::Chunk { message, index, last, asks, attempt, data, .. }) =
-            Datagram::decode(bytes)
-        else {
-            return Received::default();
-        };
+        let Some((head, data)) = ChunkHead::read(bytes) else { return Received::default() };
+        let ChunkHead { message, index, last, asks, attempt, .. } = head;
         let echo = Echo { attempt, held: false };
         if self.window.has(message) {
             // A duplicate: the sender has missed the acknowledgement.
@@ -104,7 +101,7 @@ impl ArqReceiver {
         if last == 0 && !self.open.contains_key(&message) {
             self.window.insert(message);
             let reply = Some(Receipt { message, echo, received_chunks: None });
-            return Received { message: Some((message, data)), reply };
+            return Received { message: Some((message, data.to_vec())), reply };
         }
         self.make_room(message, data.len());
         let fresh = || Receiving { last, chunks: BTreeMap::new() };
@@ -115,7 +112,7 @@ impl ArqReceiver {
         }
         if let Entry::Vacant(place) = receiving.chunks.entry(index) {
             self.held += data.len();
-            place.insert(data);
+            place.insert(data.to_vec());
         }
         let whole = receiving.chunks.len() > usize::from(last);
         if !whole {

@@ -1,5 +1,6 @@
 //! A message on its way, and what has been delivered.
 
+use super::chunks::Chunks;
 use super::frame::HEADER;
 use super::settings::{AckReport, Response};
 use crate::bundle::LENGTH;
@@ -7,7 +8,6 @@ use crate::capacity::{Known, Train};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::{Instant, Span};
-use alloc::collections::VecDeque;
 
 /// What a sender knows as delivered at a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +34,41 @@ pub(super) struct Attempt {
     pub sent: u32,
 }
 
+/// Attempts of a message. Most messages have one, which needs no memory elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    first: Option<Attempt>,
+    later: Vec<Attempt>,
+}
+
+impl Attempts {
+    /// Number of attempts.
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.later.len()
+    }
+
+    /// The attempt with this number.
+    pub fn get(&self, number: u8) -> Option<&Attempt> {
+        match number.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(later) => self.later.get(usize::from(later)),
+        }
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<&Attempt> {
+        self.later.last().or(self.first.as_ref())
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, attempt: Attempt) {
+        match self.first {
+            None => self.first = Some(attempt),
+            Some(_) => self.later.push(attempt),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Sending {
     pub bytes: Vec<u8>,
@@ -42,13 +77,13 @@ pub(super) struct Sending {
     /// Index of the last chunk.
     pub last: u8,
     /// Unacknowledged chunks.
-    pub missing: Vec<u8>,
+    pub missing: Chunks,
     /// Remaining chunks of the current train.
-    pub train: VecDeque<u8>,
+    pub train: Chunks,
     /// Retransmission timeout; `None` while the train is being sent.
     pub ask_at: Option<Instant>,
     /// Attempts that are counted.
-    pub asked: Vec<Attempt>,
+    pub asked: Attempts,
     /// What had been delivered before the current train.
     pub before: Option<Delivered>,
     /// The attempt of the request that this answer belongs to.
@@ -72,16 +107,15 @@ impl Sending {
     pub fn new(bytes: Vec<u8>, room: usize, until: Option<Instant>) -> Option<Self> {
         let chunks = bytes.len().div_ceil(room).max(1);
         let last = u8::try_from(chunks - 1).ok()?;
-        let missing: Vec<u8> = (0..=last).collect();
-        let train = missing.iter().copied().collect();
+        let missing = Chunks::up_to(last, |_| true);
         Some(Self {
             bytes,
             room,
             last,
             missing,
-            train,
+            train: missing,
             ask_at: None,
-            asked: Vec::new(),
+            asked: Attempts::default(),
             before: None,
             echo: 0,
             queued_at: None,
@@ -98,7 +132,7 @@ impl Sending {
     /// Because a reply names its attempt, retransmitted messages give samples as well, which Karn
     /// and Partridge's rule excludes.
     pub fn round_trip(&self, echo: u8, now: Instant) -> Option<Span> {
-        let attempt = self.asked.get(usize::from(echo))?;
+        let attempt = self.asked.get(echo)?;
         Some(now - attempt.asked_at)
     }
 
@@ -106,7 +140,7 @@ impl Sending {
     /// not name its attempt gives none if there were several (Karn and Partridge).
     pub fn response(&self, echo: u8, now: Instant) -> Option<Response> {
         let only = (self.asked.len() == 1).then_some(0);
-        let echo = self.asked.get(usize::from(echo)).map(|_| echo).or(only)?;
+        let echo = self.asked.get(echo).map(|_| echo).or(only)?;
         Some(Response { time: self.round_trip(echo, now)?, before: u32::from(echo) })
     }
 
@@ -127,7 +161,7 @@ impl Sending {
     /// Number of chunks whose fate becomes known by a reply to this attempt; chunks sent after it
     /// may still arrive.
     pub fn newly_known(&mut self, echo: u8) -> u32 {
-        let sent = self.asked.get(usize::from(echo)).map_or(self.sent, |attempt| attempt.sent);
+        let sent = self.asked.get(echo).map_or(self.sent, |attempt| attempt.sent);
         let known = self.known;
         self.known = known.max(sent);
         sent.saturating_sub(known)

@@ -9,6 +9,7 @@ use crate::arq::{
 };
 use crate::bundle;
 use crate::keys::{Party, Root, Scope, Use};
+use crate::message_map::MessageMap;
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -111,7 +112,7 @@ pub(crate) struct Arq {
     /// Time after it that makes an acknowledgement late.
     late: Span,
     /// Unanswered messages.
-    requests: BTreeMap<MessageId, Request>,
+    requests: MessageMap<Request>,
     /// Whether the other end reads bundles.
     bundles: bool,
     /// Maximum datagram, and the longest one that has arrived, in bytes without codes.
@@ -149,7 +150,7 @@ impl Arq {
             due: BTreeSet::new(),
             wait: (params.round_trip / ACK_DELAY_DIVISOR).clamp(least, MAX_ACK_DELAY),
             late: params.round_trip.max(LATE_ACK),
-            requests: BTreeMap::new(),
+            requests: MessageMap::default(),
         }
     }
 
@@ -314,11 +315,11 @@ impl Exchange for Arq {
     fn send(
         &mut self,
         number: MessageId,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
-        let request = self.requests.remove(&number);
-        let sent = self.sender.answer(number, sealed.to_vec(), until, request);
+        let request = self.requests.remove(number);
+        let sent = self.sender.answer(number, sealed, until, request);
         sent.map_err(|why| why.to_string())
     }
 
@@ -439,7 +440,7 @@ mod tests {
         let [mut hub, mut member] = pair(true);
         let mut now = Instant::START;
         for number in 0..32 {
-            hub.send(number, &[7; 100], None).unwrap();
+            hub.send(number, vec![7; 100], None).unwrap();
         }
         // Before the first timeout, of 400 us.
         let until = now + Span::from_us(300);
@@ -447,7 +448,7 @@ mod tests {
             assert_eq!(member.receive(&datagram, now).envelopes.len(), 1);
         }
         for number in 0..32 {
-            member.send(number, &[8; 100], None).unwrap();
+            member.send(number, vec![8; 100], None).unwrap();
         }
         let until = now + Span::from_us(300);
         let answers = sent(&mut member, &mut now, until);
@@ -468,7 +469,7 @@ mod tests {
     fn messages_without_answers_are_acknowledged_at_once() {
         let [mut hub, mut member] = pair(false);
         let mut now = Instant::START;
-        hub.send(1, &[7; 100], None).unwrap();
+        hub.send(1, vec![7; 100], None).unwrap();
         let first = sent(&mut hub, &mut now, Instant::START).remove(0);
         member.receive(&first, now);
         let until = now + Span::from_us(100);
@@ -480,11 +481,11 @@ mod tests {
         for (held, sample) in [(Span::from_us(300), true), (Span::from_ms(20), false)] {
             let [mut hub, mut member] = pair(true);
             let mut now = Instant::START;
-            hub.send(1, &[7; 100], None).unwrap();
+            hub.send(1, vec![7; 100], None).unwrap();
             let first = sent(&mut hub, &mut now, Instant::START).remove(0);
             // The member's program handles it late, and answers it.
             member.receive(&first, now);
-            member.send(1, &[8; 100], None).unwrap();
+            member.send(1, vec![8; 100], None).unwrap();
             now += held;
             let answer = sent(&mut member, &mut now, Instant::START + held).remove(0);
             assert_eq!(hub.receive(&answer, now).round_trip.is_some(), sample, "{held:?}");
@@ -497,7 +498,7 @@ mod tests {
         let mut now = Instant::START;
         [&mut hub, &mut member].into_iter().for_each(|end| end.set_bundles(true));
         for number in 0..32 {
-            hub.send(number, &[7; 100], None).unwrap();
+            hub.send(number, vec![7; 100], None).unwrap();
         }
         // 12 in 1,400 bytes.
         let messages = sent(&mut hub, &mut now, Instant::START + Span::from_us(300));
@@ -506,7 +507,7 @@ mod tests {
         let heard = messages.iter().map(|datagram| member.receive(datagram, now).envelopes.len());
         assert_eq!(heard.sum::<usize>(), 32);
         for number in 0..32 {
-            member.send(number, &[8; 100], None).unwrap();
+            member.send(number, vec![8; 100], None).unwrap();
         }
         let until = now + Span::from_us(300);
         let answers = sent(&mut member, &mut now, until);
@@ -520,7 +521,7 @@ mod tests {
             heard.reduce(|(n, (ok, lost)), (m, (more, gone))| (n + m, (ok + more, lost + gone)));
         assert_eq!(heard, Some((32, (32, 0))), "each frame once");
         // The next message takes the acknowledgements with it.
-        hub.send(32, &[7; 100], None).unwrap();
+        hub.send(32, vec![7; 100], None).unwrap();
         let at = now;
         let next = sent(&mut hub, &mut now, at);
         assert_eq!(next.len(), 1);
@@ -535,12 +536,12 @@ mod tests {
         new.set_bundles(true);
         let mut now = Instant::START;
         for end in [&mut hub, &mut new] {
-            end.send(0, &[7; 100], None).unwrap();
+            end.send(0, vec![7; 100], None).unwrap();
         }
         let alone = sent(&mut hub, &mut now, Instant::START);
         assert_eq!(sent(&mut new, &mut now, Instant::START), alone);
-        hub.send(1, &[7; 100], None).unwrap();
-        hub.send(2, &[7; 100], None).unwrap();
+        hub.send(1, vec![7; 100], None).unwrap();
+        hub.send(2, vec![7; 100], None).unwrap();
         let until = now + Span::from_us(50);
         let apart = sent(&mut hub, &mut now, until);
         assert_eq!(apart.len(), 2);
@@ -555,7 +556,7 @@ mod tests {
         hub.set_bundles(true);
         hub.sender.pace(250_000.0);
         for number in 0..4 {
-            hub.send(number, &[7; 100], None).unwrap();
+            hub.send(number, vec![7; 100], None).unwrap();
         }
         let mut now = Instant::START;
         // 151 bytes on the wire take 4.8 ms, and two of them more than a timer's tick.
@@ -568,7 +569,7 @@ mod tests {
         let [mut hub, _] = pair(true);
         hub.set_bundles(true);
         for number in 0..4 {
-            hub.send(number, &[7; 100], None).unwrap();
+            hub.send(number, vec![7; 100], None).unwrap();
         }
         let mut now = Instant::START;
         let lengths: Vec<usize> = sent(&mut hub, &mut now, Instant::START + Span::from_ms(50))
@@ -585,13 +586,13 @@ mod tests {
         let mut now = Instant::START;
         [&mut hub, &mut member].into_iter().for_each(|end| end.set_bundles(true));
         for number in 0..8 {
-            hub.send(number, &[7; 20], None).unwrap();
+            hub.send(number, vec![7; 20], None).unwrap();
         }
         let requests = sent(&mut hub, &mut now, Instant::START);
         let longest = requests.iter().map(Vec::len).max().unwrap();
         requests.iter().for_each(|datagram| drop(member.receive(datagram, now)));
         for number in 0..8 {
-            member.send(number, &[8; 100], None).unwrap();
+            member.send(number, vec![8; 100], None).unwrap();
         }
         let until = now + Span::from_us(300);
         let answers = sent(&mut member, &mut now, until);

@@ -237,11 +237,11 @@ impl MemberCarrier for Member {
         &mut self,
         number: MessageId,
         _: usize,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
-        self.member.answer(number, sealed, until, now).map(drop).map_err(|why| why.to_string())
+        self.member.answer(number, &sealed, until, now).map(drop).map_err(|why| why.to_string())
     }
 
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>> {

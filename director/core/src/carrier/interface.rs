@@ -210,7 +210,7 @@ pub trait MemberCarrier: Send {
         &mut self,
         number: MessageId,
         asked: usize,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String>;

@@ -170,7 +170,7 @@ impl MemberCarrier for Member {
         &mut self,
         _: MessageId,
         asked: usize,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
@@ -179,7 +179,7 @@ impl MemberCarrier for Member {
         let asked = if alone { asked } else { 0 };
         let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
         if self.delayed.len() < MAX_WAITING {
-            self.delayed.push((now + wait, self.queue.marked(sealed), until));
+            self.delayed.push((now + wait, self.queue.marked(&sealed), until));
         }
         Ok(())
     }
@@ -301,7 +301,7 @@ mod tests {
         let (_, frame) = frame.unwrap();
         assert_eq!((frame.len(), model_of(&frame)), (300_002, Some(ModelId::Mqtt)));
         assert_eq!(other.receive(&frame, Instant::START), [long]);
-        other.answer(0, 0, &[0x23; 10], None, Instant::START).unwrap();
+        other.answer(0, 0, vec![0x23; 10], None, Instant::START).unwrap();
         let (answer, _) = other.poll(Instant::START);
         let answer = answer.unwrap();
         hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, Instant::START);
@@ -331,7 +331,7 @@ mod tests {
             .collect();
         let mut moments: Vec<Option<Instant>> = Vec::new();
         for member in &mut members {
-            member.answer(0, 500, &[1; 90], None, Instant::START).unwrap();
+            member.answer(0, 500, vec![1; 90], None, Instant::START).unwrap();
             moments.push(member.poll(Instant::START).1);
         }
         moments.sort_unstable();

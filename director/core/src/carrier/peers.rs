@@ -48,7 +48,7 @@ pub trait Exchange: Send {
     fn send(
         &mut self,
         number: MessageId,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String>;
     /// Sends no more of a message, as far as the model can.
@@ -151,7 +151,8 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         for member in to {
             let small = "datagrams are too small for this model".to_owned();
             let peer = self.peer(*member).ok_or(small);
-            let sent = peer.and_then(|peer| peer.send(load.number, load.sealed, load.until));
+            let sent =
+                peer.and_then(|peer| peer.send(load.number, load.sealed.to_vec(), load.until));
             is_sent |= sent.is_ok();
             rejected = rejected.and(sent);
         }
@@ -302,13 +303,12 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         &mut self,
         number: MessageId,
         asked: usize,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
         let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
         if self.delayed.len() < MAX_DELAYED {
-            let sealed = sealed.to_vec();
             self.delayed.push((now + wait, Waiting { number, bytes: sealed, until }));
         }
         Ok(())
@@ -325,7 +325,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         let Some(exchange) = &mut self.exchange else { return (None, None) };
         for (_, answer) in self.delayed.extract_if(.., |(at, _)| *at <= now) {
             // An answer that is too long is dropped; the hub asks over another model.
-            let _ = exchange.send(answer.number, &answer.bytes, answer.until);
+            let _ = exchange.send(answer.number, answer.bytes, answer.until);
         }
         exchange.rate().into_iter().for_each(|rate| self.pace.set_rate(rate));
         let waiting = self.delayed.iter().map(|(at, _)| *at).min();
@@ -395,8 +395,13 @@ mod tests {
     struct Plain(VecDeque<Vec<u8>>);
 
     impl Exchange for Plain {
-        fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
-            self.0.push_back(sealed.to_vec());
+        fn send(
+            &mut self,
+            _: MessageId,
+            sealed: Vec<u8>,
+            _: Option<Instant>,
+        ) -> Result<(), String> {
+            self.0.push_back(sealed);
             Ok(())
         }
 

@@ -63,10 +63,10 @@ impl Exchange for Udp {
     fn send(
         &mut self,
         number: MessageId,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
-        self.waiting.push(Waiting { number, bytes: sealed.to_vec(), until });
+        self.waiting.push(Waiting { number, bytes: sealed, until });
         Ok(())
     }
 

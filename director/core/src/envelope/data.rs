@@ -1,6 +1,6 @@
 //! Messages of the hub: to all members of an epoch, or to chosen ones.
 
-use super::{CHOSEN, DATA, STORED, TOPIC, members, take, widen_epoch, widen_number};
+use super::{CHOSEN, DATA, STORED, TOPIC, low, members, take, widen_epoch, widen_number};
 use crate::keys::{Party, Root, Scope, Use};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -34,11 +34,8 @@ pub fn seal_data(
     bytes: &[u8],
 ) -> Vec<u8> {
     match chosen {
-        None => seal(DATA, group, epoch, number, bytes),
-        Some(members) => {
-            let content = [&members::encode(members)[..], bytes].concat();
-            seal(CHOSEN, group, epoch, number, &content)
-        }
+        None => seal(DATA, group, epoch, number, &[bytes]),
+        Some(members) => seal(CHOSEN, group, epoch, number, &[&members::encode(members), bytes]),
     }
 }
 
@@ -52,7 +49,7 @@ pub fn seal_topic(
     bytes: &[u8],
 ) -> Vec<u8> {
     let length = (topic.len() as u16).to_be_bytes();
-    let content = [&members::encode(members)[..], &length, topic.as_bytes(), bytes].concat();
+    let content = [&members::encode(members)[..], &length, topic.as_bytes(), bytes];
     seal(TOPIC, group, epoch, number, &content)
 }
 
@@ -66,17 +63,14 @@ pub fn seal_stored(
     bytes: &[u8],
 ) -> Vec<u8> {
     let (id, back) = (stored.id.to_be_bytes(), stored.back.to_be_bytes());
-    let content = [&members::encode(members)[..], &id, &back, bytes].concat();
+    let content = [&members::encode(members)[..], &id, &back, bytes];
     seal(STORED, group, epoch, number, &content)
 }
 
-fn seal(kind: u8, group: &Root, epoch: u32, number: MessageId, content: &[u8]) -> Vec<u8> {
+fn seal(kind: u8, group: &Root, epoch: u32, number: MessageId, content: &[&[u8]]) -> Vec<u8> {
     let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
-    let mut sealed = vec![kind];
-    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
-    sealed.extend_from_slice(&(number as u32).to_be_bytes());
-    sealed.extend(keys.seal(seal_number(kind, number), content));
-    sealed
+    let (([a, b], [c, d, e, f]), sealed) = (low(epoch, number), seal_number(kind, number));
+    keys.seal_after(&[kind, a, b, c, d, e, f], sealed, content)
 }
 
 /// The seal number of a message. It differs by kind: the content of another kind would be read in

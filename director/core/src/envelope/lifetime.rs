@@ -2,11 +2,14 @@
 
 use crate::Span;
 
+/// Bytes of a lifetime.
+pub const LENGTH: usize = 2;
+
 /// Bits of the mantissa, which are the lowest ones; the exponent of two is above them.
 const MANTISSA: u32 = 11;
 
 /// A lifetime in ms as `mantissa << exponent`, not shorter than it is by more than rounding; 0 without one.
-pub fn encode(lifetime: Option<Span>) -> [u8; 2] {
+pub fn encode(lifetime: Option<Span>) -> [u8; LENGTH] {
     let Some(lifetime) = lifetime else { return [0; 2] };
     let mut ms = lifetime.as_ns().div_ceil(1_000_000).max(1);
     let mut exponent = 0_u16;
@@ -22,7 +25,7 @@ pub fn encode(lifetime: Option<Span>) -> [u8; 2] {
 }
 
 /// The lifetime that `encode` has written.
-pub fn decode(bytes: [u8; 2]) -> Option<Span> {
+pub fn decode(bytes: [u8; LENGTH]) -> Option<Span> {
     let both = u16::from_be_bytes(bytes);
     let (ms, exponent) = (u64::from(both & ((1 << MANTISSA) - 1)), both >> MANTISSA);
     let ns = (ms << exponent).saturating_mul(1_000_000);

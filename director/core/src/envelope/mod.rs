@@ -6,12 +6,14 @@
 //! with keys of the handshake between the hub and one start of a member.
 
 mod data;
+mod echo;
 pub mod lifetime;
 mod members;
 
 pub use self::data::{
     DATA_OVERHEAD, Data, epoch_of_data, open_data, seal_data, seal_stored, seal_topic,
 };
+pub use self::echo::Echo;
 use crate::Span;
 use crate::keys::{Party, Root, Scope, Use};
 use crate::model::{ModelId, Models};
@@ -65,49 +67,6 @@ impl FromMember {
                 Some(*count)
             }
             Self::Answer(..) | Self::Acknowledge(_) => None,
-        }
-    }
-}
-
-/// What a `Ready` message answers: the low bits of its count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Echo {
-    /// The member has not said it.
-    Unknown,
-    /// An invitation.
-    Invitation(u16),
-    /// A multicast probe.
-    Probe(u16),
-}
-
-/// Bits of a count in an echo; the highest bit is that of a probe.
-const ECHOED: u16 = 0x7fff;
-
-impl Echo {
-    /// The echo of the invitation with this count.
-    pub fn of_invitation(count: u32) -> Self {
-        Self::Invitation(count as u16 & ECHOED)
-    }
-
-    /// The echo of the multicast probe with this count.
-    pub fn of_probe(count: u32) -> Self {
-        Self::Probe(count as u16 & ECHOED)
-    }
-
-    fn encode(self) -> u16 {
-        match self {
-            Self::Unknown => 0,
-            // Every 32,768th is 0 like an unknown one: it gives no round trip, and nothing else.
-            Self::Invitation(count) => count & ECHOED,
-            Self::Probe(count) => count | !ECHOED,
-        }
-    }
-
-    fn decode(echo: u16) -> Self {
-        match echo {
-            0 => Self::Unknown,
-            count if count & !ECHOED == 0 => Self::Invitation(count),
-            count => Self::Probe(count & ECHOED),
         }
     }
 }
@@ -292,7 +251,9 @@ pub fn seal_padded(
     };
     let models = |models: &Models| models.bits().to_be_bytes().to_vec();
     let (kind, purpose, number, body) = match what {
-        FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes.clone()),
+        FromMember::Answer(number, bytes) => {
+            return seal_answer(pair, epoch, member, *number, bytes);
+        }
         FromMember::Acknowledge(number) => (ACKNOWLEDGE, Use::Acknowledgement, *number, Vec::new()),
         FromMember::Ready(count, have, echo) => {
             (READY, Use::Control, u64::from(*count), ready(have, *echo))
@@ -303,13 +264,37 @@ pub fn seal_padded(
             (ALIVE, Use::Control, alive(*count), body)
         }
     };
-    let scope = Scope::new(purpose, epoch, Party::Member(member));
-    let mut sealed = vec![kind];
-    sealed.extend_from_slice(&member.to_be_bytes());
-    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
-    sealed.extend_from_slice(&(number as u32).to_be_bytes());
-    sealed.extend(pair.recent(scope).seal(number, &body));
-    sealed
+    seal_kind((kind, purpose), pair, (epoch, member), number, &body)
+}
+
+/// Seals the answer of a member to a message of this number.
+pub fn seal_answer(
+    pair: &Root,
+    epoch: u32,
+    member: u16,
+    number: MessageId,
+    answer: &[u8],
+) -> Vec<u8> {
+    seal_kind((ANSWER, Use::Message), pair, (epoch, member), number, answer)
+}
+
+fn seal_kind(
+    (kind, purpose): (u8, Use),
+    pair: &Root,
+    (epoch, member): (u32, u16),
+    number: u64,
+    body: &[u8],
+) -> Vec<u8> {
+    let keys = pair.recent(Scope::new(purpose, epoch, Party::Member(member)));
+    let [high, rest] = member.to_be_bytes();
+    let ([a, b], [c, d, e, f]) = low(epoch, number);
+    let head: [u8; MEMBER_HEADER] = [kind, high, rest, a, b, c, d, e, f];
+    keys.seal_after(&head, number, &[body])
+}
+
+/// The low bits of an epoch and of a number in an envelope.
+fn low(epoch: u32, number: u64) -> ([u8; 2], [u8; 4]) {
+    ((epoch as u16).to_be_bytes(), (number as u32).to_be_bytes())
 }
 
 /// Bytes before the seal of a member's envelope.

@@ -83,7 +83,7 @@ impl Answer {
     }
 
     /// Takes the next frame, which must be due.
-    pub fn take(&mut self, message: u16, member: u16) -> Option<Frame> {
+    pub fn take(&mut self, message: u16, member: u16) -> Option<Frame<'_>> {
         let (_, frames) = self.due.front_mut()?;
         *frames = frames.saturating_sub(1);
         if *frames == 0 {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(symbols, [0, 1, 2]);
         answer.request(1, 3, at(20));
         answer.request(1, 3, at(20));
-        let count = std::iter::from_fn(|| answer.take(1, 2)).count();
+        let count = std::iter::from_fn(|| answer.take(1, 2).map(drop)).count();
         assert_eq!(count, 3, "one that waited and two more");
         assert_eq!(answer.next_at(), None);
         answer.request(2, 1, at(30));
@@ -136,6 +136,7 @@ mod tests {
     fn an_acknowledgement_is_one_frame() {
         let mut answer = Answer::acknowledgement(at(5));
         assert_eq!(answer.take(1, 2), Some(Frame::Nack { message: 1, member: 2, symbols: 0 }));
-        assert_eq!((answer.take(1, 2), answer.symbols()), (None, 0));
+        assert_eq!(answer.take(1, 2), None);
+        assert_eq!(answer.symbols(), 0);
     }
 }

@@ -3,7 +3,7 @@
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
-use alloc::collections::BTreeSet;
+use alloc::borrow::Cow;
 use core::cell::OnceCell;
 use raptorq::{
     EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder,
@@ -73,7 +73,8 @@ impl Encoder {
             return Err(Refused::Long(bytes.len(), symbol));
         }
         let shape = shape(symbols, symbol)?;
-        let mut source = bytes.to_vec();
+        let mut source = Vec::with_capacity(symbols * symbol);
+        source.extend_from_slice(bytes);
         source.push(END);
         source.resize(symbols * symbol, 0);
         Ok(Self { source, symbol, shape, repair: OnceCell::new() })
@@ -91,15 +92,16 @@ impl Encoder {
 
     /// The symbol with this number: a source symbol below [`symbols`](Self::symbols), a repair
     /// symbol from there on.
-    pub fn symbol(&self, number: u16) -> Vec<u8> {
+    pub fn symbol(&self, number: u16) -> Cow<'_, [u8]> {
         let begin = usize::from(number) * self.symbol;
         if let Some(own) = self.source.get(begin..begin + self.symbol) {
-            return own.to_vec();
+            return own.into();
         }
         let start = u32::from(number) - self.symbols() as u32;
         let new = || SourceBlockEncoder::new(0, &self.shape, &self.source);
         let packets = self.repair.get_or_init(new).repair_packets(start, 1);
-        packets.into_iter().next().map(|packet| packet.split().1).unwrap_or_default()
+        let symbol = packets.into_iter().next().map(|packet| packet.split().1);
+        symbol.unwrap_or_default().into()
     }
 }
 
@@ -108,7 +110,8 @@ impl Encoder {
 pub struct Decoder {
     symbols: usize,
     symbol: usize,
-    received: BTreeSet<u16>,
+    /// In ascending order.
+    received: Vec<u16>,
     shape: ObjectTransmissionInformation,
     /// A single source symbol needs none.
     block: Option<SourceBlockDecoder>,
@@ -121,7 +124,7 @@ impl Decoder {
     /// [`Refused`] if it is too long.
     pub fn new(symbols: usize, symbol: usize) -> Result<Self, Refused> {
         let shape = shape(symbols, symbol)?;
-        Ok(Self { symbols, symbol, received: BTreeSet::new(), shape, block: None })
+        Ok(Self { symbols, symbol, received: Vec::new(), shape, block: None })
     }
 
     /// Whether a symbol has the shape of this message's symbols.
@@ -136,7 +139,7 @@ impl Decoder {
 
     /// Whether a symbol was received.
     pub fn has(&self, number: u16) -> bool {
-        self.received.contains(&number)
+        self.received.binary_search(&number).is_ok()
     }
 
     /// Number of received symbols.
@@ -146,27 +149,29 @@ impl Decoder {
 
     /// Adds a symbol; returns the message if it is complete. Ignores duplicates and symbols of
     /// another size.
-    pub fn add(&mut self, number: u16, data: &[u8]) -> Option<Vec<u8>> {
+    pub fn add(&mut self, number: u16, data: Vec<u8>) -> Option<Vec<u8>> {
         // Symbols that never complete a message must not fill the memory.
         if data.len() != self.symbol || self.received.len() >= 2 * MAX_SYMBOLS {
             return None;
         }
-        if !self.received.insert(number) {
-            return None;
-        }
+        self.received.insert(self.received.binary_search(&number).err()?, number);
         let shape = self.shape;
         // A single source symbol is the message itself, and needs no decoder.
-        let mut whole = if (self.symbols, number) == (1, 0) {
-            data.to_vec()
+        let whole = if (self.symbols, number) == (1, 0) {
+            data
         } else {
             let new = || SourceBlockDecoder::new(0, &shape, shape.transfer_length());
-            let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
+            let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data);
             self.block.get_or_insert_with(new).decode([packet])?
         };
-        // A message without an end marker is invalid.
-        whole.truncate(whole.iter().rposition(|byte| *byte != 0).filter(|at| whole[*at] == END)?);
-        Some(whole)
+        without_end(whole)
     }
+}
+
+/// The message in source symbols; `None` without an end marker.
+pub(super) fn without_end(mut whole: Vec<u8>) -> Option<Vec<u8>> {
+    whole.truncate(whole.iter().rposition(|byte| *byte != 0).filter(|at| whole[*at] == END)?);
+    Some(whole)
 }
 
 #[cfg(test)]
@@ -181,7 +186,8 @@ mod tests {
         assert_eq!(encoder.symbols(), 23);
         let mut decoder = Decoder::new(23, 74).unwrap();
         // Repair symbols only.
-        let whole = (23..60).find_map(|number| decoder.add(number, &encoder.symbol(number)));
+        let whole =
+            (23..60).find_map(|number| decoder.add(number, encoder.symbol(number).into_owned()));
         assert_eq!(whole.as_deref(), Some(&message[..]));
         assert!(decoder.received() <= 25, "{}", decoder.received());
     }
@@ -203,10 +209,10 @@ mod tests {
         assert!(Encoder::new(&[1; LONGEST + 1], 1_000).is_err());
         assert!(Decoder::new(10, 0).is_err() && Decoder::new(0, 10).is_err());
         let mut decoder = Decoder::new(1, 10).unwrap();
-        assert_eq!(decoder.add(0, &[1; 9]), None, "of another size");
-        assert_eq!(decoder.add(0, &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some(Vec::new()));
-        for endless in [[0; 10], [7; 10]] {
-            assert_eq!(Decoder::new(1, 10).unwrap().add(0, &endless), None);
+        assert_eq!(decoder.add(0, vec![1; 9]), None, "of another size");
+        assert_eq!(decoder.add(0, vec![0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some(Vec::new()));
+        for endless in [vec![0; 10], vec![7; 10]] {
+            assert_eq!(Decoder::new(1, 10).unwrap().add(0, endless), None);
         }
     }
 
@@ -225,7 +231,7 @@ mod tests {
                 state ^= state >> 7;
                 state ^= state << 17;
                 let number = (state % 5_000) as u16;
-                whole = decoder.add(number, &encoder.symbol(number));
+                whole = decoder.add(number, encoder.symbol(number).into_owned());
                 if whole.is_some() { break; }
             }
             prop_assert_eq!(whole, Some(message));

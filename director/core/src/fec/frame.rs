@@ -11,11 +11,14 @@
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use alloc::borrow::Cow;
 
 /// Maximum header size of a symbol, in bytes.
 pub const HEADER: usize = 9;
 /// Header size in the short form, in bytes.
 pub const SHORT: usize = 5;
+/// Bytes for a count and a code, which follow a frame.
+const ROOM_FOR_CODE: usize = 8;
 /// Size of an acknowledgement, in bytes.
 pub const ACKNOWLEDGEMENT: usize = 6;
 /// Messages with at most this many source symbols always fit the short form.
@@ -53,7 +56,7 @@ pub struct Request {
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
+pub enum Frame<'a> {
     /// A symbol of the hub's message, to all members.
     Down {
         /// Low 16 bits of the message number.
@@ -66,7 +69,7 @@ pub enum Frame {
         /// after the burst.
         left: u8,
         /// The symbol.
-        data: Vec<u8>,
+        data: Cow<'a, [u8]>,
     },
     /// A symbol of a member's answer.
     Up {
@@ -79,7 +82,7 @@ pub enum Frame {
         /// Number of source symbols of the answer, not 0.
         symbols: u16,
         /// The symbol.
-        data: Vec<u8>,
+        data: Cow<'a, [u8]>,
     },
     /// Requests of the hub for missing answers.
     Request {
@@ -109,7 +112,7 @@ pub enum Frame {
         /// The member of the lowest bit of the first byte.
         first: u16,
         /// The bits.
-        members: Vec<u8>,
+        members: Cow<'a, [u8]>,
     },
 }
 
@@ -133,10 +136,17 @@ impl Reader<'_> {
     }
 }
 
-impl Frame {
+impl<'a> Frame<'a> {
     /// Encodes the frame, without its authentication code.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(96);
+        // With a code, in a datagram.
+        let content = match self {
+            Self::Down { data, .. } | Self::Up { data, .. } => data.len(),
+            Self::Answered { members, .. } => members.len(),
+            Self::Request { requests, .. } => 3 * requests.len(),
+            Self::Nack { .. } => 0,
+        };
+        let mut bytes = Vec::with_capacity(content + HEADER + ROOM_FOR_CODE);
         let numbers = |bytes: &mut Vec<u8>, all: &[u16]| {
             all.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
         };
@@ -190,32 +200,32 @@ impl Frame {
     }
 
     /// Decodes a frame without its code; `None` if it is invalid.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let frame = match reader.byte()? {
             kind if kind & SHORT_KIND == DOWN_SHORT => {
                 let message = reader.number()?;
                 let (left, symbol) = (reader.byte()?, reader.byte()?.into());
                 let symbols = u16::from(kind & !SHORT_KIND) + 1;
-                Self::Down { message, symbol, symbols, left, data: reader.0.to_vec() }
+                Self::Down { message, symbol, symbols, left, data: reader.0.into() }
             }
             kind if kind & SHORT_KIND == UP_SHORT => {
                 let (message, both) = (reader.number()?, reader.number()?);
                 let (member, symbol) = (both >> UP_BITS, both % UP_NUMBERS);
                 let symbols = u16::from(kind & !SHORT_KIND) + 1;
-                Self::Up { message, member, symbol, symbols, data: reader.0.to_vec() }
+                Self::Up { message, member, symbol, symbols, data: reader.0.into() }
             }
             DOWN => {
                 let (left, message) = (reader.byte()?, reader.number()?);
                 let (symbol, symbols) = (reader.number()?, reader.count()?);
-                Self::Down { message, symbol, symbols, left, data: reader.0.to_vec() }
+                Self::Down { message, symbol, symbols, left, data: reader.0.into() }
             }
             UP => Self::Up {
                 message: reader.number()?,
                 member: reader.number()?,
                 symbol: reader.number()?,
                 symbols: reader.count()?,
-                data: reader.0.to_vec(),
+                data: reader.0.into(),
             },
             kind @ (REQUEST | REQUEST_UNICAST) => {
                 let (message, turn) = (reader.number()?, reader.byte()?);
@@ -233,7 +243,7 @@ impl Frame {
             ANSWERED => Self::Answered {
                 message: reader.number()?,
                 first: reader.number()?,
-                members: reader.0.to_vec(),
+                members: reader.0.into(),
             },
             _ => return None,
         };
@@ -297,8 +307,8 @@ mod tests {
         prop_oneof![(1_u16..40, 0_u16..300), (1_u16.., any::<u16>())]
     }
 
-    fn frames() -> impl Strategy<Value = Frame> {
-        let data = || prop::collection::vec(any::<u8>(), 0..90);
+    fn frames() -> impl Strategy<Value = Frame<'static>> {
+        let data = || prop::collection::vec(any::<u8>(), 0..90).prop_map(Cow::from);
         prop_oneof![
             (any::<(u16, u8)>(), of(), data()).prop_map(
                 |((message, left), (symbols, symbol), data)| {
@@ -337,7 +347,8 @@ mod tests {
     proptest! {
         #[test]
         fn frames_read_back(frame in frames()) {
-            prop_assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+            let bytes = frame.encode();
+            prop_assert_eq!(Frame::decode(&bytes), Some(frame));
         }
 
         #[test]
@@ -354,7 +365,7 @@ mod tests {
     #[test]
     fn few_symbols_have_five_bytes_before_them_and_others_nine_at_most() {
         let before = |member, symbol, symbols| {
-            let data = vec![0; 72];
+            let data = Cow::from(vec![0; 72]);
             let down = Frame::Down { message: 1, symbol, symbols, left: 4, data: data.clone() };
             let up = Frame::Up { message: 1, member, symbol, symbols, data };
             [down, up].map(|frame| {

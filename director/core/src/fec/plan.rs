@@ -214,16 +214,16 @@ impl Schedule {
         [response, a, b, c, d, self.loss]
     }
 
-    /// Decodes a schedule; returns it and the message after it.
-    pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([response, a, b, c, d, loss], rest) = bytes.split_first_chunk()?;
+    /// Decodes the schedule before a message.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let [response, a, b, c, d, loss] = bytes.first_chunk()?;
         let more = response >> 1;
         let response = match response & 1 {
             0 => ResponseKind::Acknowledgements,
             _ => ResponseKind::Answers,
         };
         let slot_us = u32::from_be_bytes([*a, *b, *c, *d]);
-        Some((Self { response, slot_us, loss: *loss, more }, rest))
+        Some(Self { response, slot_us, loss: *loss, more })
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
         ] {
             let schedule = Schedule { response, slot_us: 146_000, loss: 77, more };
             let bytes = [&schedule.encode()[..], b"rest"].concat();
-            assert_eq!(Schedule::decode(&bytes), Some((schedule, &b"rest"[..])));
+            assert_eq!(Schedule::decode(&bytes), Some(schedule));
         }
         assert_eq!(Schedule::decode(&[0; 5]), None);
     }

@@ -234,17 +234,22 @@ impl Sending {
     }
 
     /// Takes the next symbol, of a burst or for unicast; `left` more follow.
-    fn take(&mut self, message: MessageId, left: u16) -> Frame {
+    fn take(&mut self, message: MessageId, left: u16) -> Frame<'static> {
         let symbol = self.next;
         let symbols = self.encoder.symbols();
         self.next = next_symbol(symbol, symbols, DOWN_NUMBERS);
         let left = u8::try_from(left).unwrap_or(u8::MAX);
-        let data = self.encoder.symbol(symbol);
+        let data = self.encoder.symbol(symbol).into_owned().into();
         Frame::Down { message: message as u16, symbol, symbols: symbols as u16, left, data }
     }
 
     /// The next symbol for all members, if any.
-    pub fn symbol(&mut self, message: MessageId, shape: &Shape, now: Instant) -> Option<Frame> {
+    pub fn symbol(
+        &mut self,
+        message: MessageId,
+        shape: &Shape,
+        now: Instant,
+    ) -> Option<Frame<'static>> {
         if self.left == 0 && self.more > 0 {
             // One burst for all reports so far: any symbols serve each member.
             self.burst = core::mem::take(&mut self.more);
@@ -296,7 +301,7 @@ impl Sending {
     }
 
     /// The next unicast symbol for a member that multicast does not reach, and that member.
-    pub fn unicast(&mut self, message: MessageId) -> Option<(u16, Frame)> {
+    pub fn unicast(&mut self, message: MessageId) -> Option<(u16, Frame<'static>)> {
         let (member, awaited) = self.awaited.iter_mut().find(|(_, awaited)| awaited.unicast > 0)?;
         awaited.unicast -= 1;
         awaited.got_unicast = true;

@@ -141,7 +141,7 @@ impl Lane {
     ) -> Result<(), String> {
         let mut sealed = number.to_be_bytes().to_vec();
         sealed.extend(self.own.seal(number.into(), plain));
-        self.arq.send(number.into(), &sealed, until)
+        self.arq.send(number.into(), sealed, until)
     }
 
     /// Handles a frame. Returns whether the other end has sent it, and completed messages.

@@ -2,6 +2,7 @@
 
 use super::ArqSender;
 use crate::Instant;
+use crate::arq::chunks::Chunks;
 use crate::arq::frame::{Complete, Datagram, Echo, LAST_ATTEMPT};
 use crate::arq::sending::Attempt;
 use crate::arq::settings::{AckReport, Outcome};
@@ -56,10 +57,10 @@ impl ArqSender {
         has: impl Fn(u8) -> bool,
         now: Instant,
     ) -> Option<AckReport> {
-        let sending = self.sending.get_mut(&message)?;
+        let sending = self.sending.get_mut(message)?;
         sending.bundle.take().into_iter().for_each(|bytes| self.longest.arrived(bytes));
         // Check all chunks, not only the missing ones: a restarted receiver has none.
-        sending.missing = (0..=sending.last).filter(|index| !has(*index)).collect();
+        sending.missing = Chunks::up_to(sending.last, |index| !has(index));
         let mut acknowledged = None;
         let response = sending.response(echo, now);
         let round_trip = sending.round_trip(echo, now).filter(|_| !held);
@@ -68,17 +69,17 @@ impl ArqSender {
             let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
             report.lost = missing.min(sent);
             report.received = sent - report.lost;
-            let attempt = sending.asked.get(usize::from(echo)).copied();
+            let attempt = sending.asked.get(echo).copied();
             acknowledged = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
         }
         if sending.missing.is_empty() {
-            self.sending.remove(&message);
-            self.ready.remove(&message);
+            self.sending.remove(message);
+            self.ready.remove(message);
             self.done.push((message, Outcome::Delivered));
         } else if sending.train.is_empty() {
             // An acknowledgement during a train does not cover all of it.
-            sending.train.extend(sending.missing.iter());
-            self.ready.insert(message);
+            sending.train = sending.missing;
+            self.ready.insert(message, ());
             sending.ask_at = None;
             sending.tries = 0;
         }
@@ -89,8 +90,8 @@ impl ArqSender {
     /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
     /// whole message; `None` if that is not in flight.
     pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Instant) -> Option<AckReport> {
-        let mut sending = self.sending.remove(&message)?;
-        self.ready.remove(&message);
+        let mut sending = self.sending.remove(message)?;
+        self.ready.remove(message);
         sending.bundle.take().into_iter().for_each(|bytes| self.longest.arrived(bytes));
         self.done.push((message, Outcome::Delivered));
         let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
@@ -98,7 +99,7 @@ impl ArqSender {
         let mut report = AckReport { received, lost: sent - received, ..AckReport::default() };
         report.round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
         report.response = echo.and_then(|echo| sending.response(echo, now));
-        let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
+        let attempt = echo.and_then(|echo| sending.asked.get(echo)).copied();
         let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
         self.learn(&mut report, ended, now);
         Some(report)
@@ -120,15 +121,21 @@ impl ArqSender {
     fn overtaken(&mut self, arrived: Instant) -> Overtaken {
         let window = self.responses.reordering();
         let mut lost = Overtaken::default();
-        for (message, sending) in &mut self.sending {
+        if self.asked_from + window > arrived {
+            return lost;
+        }
+        self.asked_from = Instant::NEVER;
+        for (message, sending) in self.sending.iter_mut() {
             let counted = sending.asked.len() < usize::from(LAST_ATTEMPT);
             let last = sending.asked.last().filter(|_| counted && sending.ask_at.is_some());
-            if last.is_none_or(|attempt| attempt.asked_at + window > arrived) {
+            let Some(asked_at) = last.map(|attempt| attempt.asked_at) else { continue };
+            if asked_at + window > arrived {
+                self.asked_from = self.asked_from.min(asked_at);
                 continue;
             }
             sending.ask_at = None;
-            sending.train.extend(sending.missing.last());
-            self.ready.insert(*message);
+            sending.missing.last().into_iter().for_each(|last| sending.train.insert(last));
+            self.ready.insert(message, ());
             if sending.known < sending.sent {
                 sending.known += 1;
                 lost.count += 1;

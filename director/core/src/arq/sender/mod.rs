@@ -9,22 +9,24 @@ use super::settings::{ArqSettings, Outcome, Refused, Request, SHORT};
 use super::timeout::{MAX_DOUBLED, Responses};
 use crate::bundle::{Bundle, LENGTH, Longest};
 use crate::capacity::Capacity;
+use crate::message_map::MessageMap;
 use crate::pace::{Pace, TICK};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::turn::first_in_time;
 use crate::{Instant, Span};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 
 /// The sender, to one receiver.
 #[derive(Debug)]
 pub struct ArqSender {
     settings: ArqSettings,
     waiting: VecDeque<(u64, Box<Sending>)>,
-    /// Apart from the map, whose entries move when others come and go.
-    sending: BTreeMap<u64, Box<Sending>>,
+    sending: MessageMap<Box<Sending>>,
     /// Messages among them with chunks to send now.
-    ready: BTreeSet<u64>,
+    ready: MessageMap<()>,
+    /// No message that waits for a response was last sent before.
+    asked_from: Instant,
     /// No message expires or times out before.
     quiet_until: Instant,
     pace: Pace,
@@ -66,8 +68,9 @@ impl ArqSender {
             }),
             settings,
             waiting: VecDeque::new(),
-            sending: BTreeMap::new(),
-            ready: BTreeSet::new(),
+            sending: MessageMap::default(),
+            ready: MessageMap::default(),
+            asked_from: Instant::NEVER,
             quiet_until: Instant::NEVER,
             responses: Responses::new(settings.timeout),
             longest: Longest::default(),
@@ -170,7 +173,7 @@ impl ArqSender {
     /// A bundle is sent.
     pub fn bundle_sent(&mut self, bundle: &Bundle) {
         if let Some(message) = self.bundled.take()
-            && let Some(sending) = self.sending.get_mut(&message)
+            && let Some(sending) = self.sending.get_mut(message)
         {
             sending.bundle = bundle.shared();
         }
@@ -199,7 +202,8 @@ impl ArqSender {
             bundle.close();
         }
         while shares
-            && let Some(message) = self.ready.first().copied().filter(|next| self.may_join(*next))
+            && let Some(message) =
+                self.ready.first().map(|(next, ())| next).filter(|next| self.may_join(*next))
             && let Some(length) = self.next_length(message)
             && let Some(whole) = bundle.with(length)
             && (self.pace.next_at() <= now || self.pace.airtime(whole) <= TICK)
@@ -207,7 +211,7 @@ impl ArqSender {
         {
             bundle.push(length, |bytes| chunk.write(data, bytes));
             self.bundled = Some(message);
-            if let Some(sending) = self.sending.get_mut(&message) {
+            if let Some(sending) = self.sending.get_mut(message) {
                 sending.joined += 1;
             }
             self.pace.joined(LENGTH + length);
@@ -243,7 +247,7 @@ impl ArqSender {
         }
         // It may be too early: nothing is due then, and the time is found anew.
         let wake = Some(self.quiet_until).filter(|at| *at < Instant::NEVER && !self.is_idle());
-        self.ready.first().copied().ok_or(wake)
+        self.ready.first().map(|(next, ())| next).ok_or(wake)
     }
 
     /// Makes the next message ready, if none is. Others wait: a receiver keeps a limited number of
@@ -260,7 +264,7 @@ impl ArqSender {
         {
             sending.queued_at.get_or_insert(now);
             self.sending.insert(message, sending);
-            self.ready.insert(message);
+            self.ready.insert(message, ());
         }
     }
 
@@ -273,13 +277,13 @@ impl ArqSender {
 
     /// Whether a message may share a datagram with others.
     fn may_join(&self, message: u64) -> bool {
-        self.sending.get(&message).is_some_and(|sending| sending.tries < ALONE_FROM)
+        self.sending.get(message).is_some_and(|sending| sending.tries < ALONE_FROM)
     }
 
     /// Length of the next chunk of a message, in bytes.
     fn next_length(&self, message: u64) -> Option<usize> {
-        let sending = self.sending.get(&message)?;
-        let data = sending.data(*sending.train.front()?);
+        let sending = self.sending.get(message)?;
+        let data = sending.data(sending.train.first()?);
         Some(HEADER + data.len())
     }
 
@@ -290,11 +294,11 @@ impl ArqSender {
             true => Delivered { at: now, sent_at: now, alone, ..self.delivered },
             false => Delivered { alone, ..self.delivered },
         };
-        let sending = self.sending.get_mut(&message)?;
-        let index = sending.train.pop_front()?;
+        let sending = self.sending.get_mut(message)?;
+        let index = sending.train.pop_first()?;
         let asks = sending.train.is_empty();
         if asks {
-            self.ready.remove(&message);
+            self.ready.remove(message);
         }
         // An answer that waited here gives no round-trip sample.
         if sending.queued_at.is_some_and(|at| now > at + AT_ONCE) {
@@ -310,6 +314,7 @@ impl ArqSender {
             sending.ask_at = Some(at);
             self.quiet_until = self.quiet_until.min(at);
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
+                self.asked_from = self.asked_from.min(now);
                 sending.asked.push(Attempt { asked_at: now, before, sent: sending.sent });
             }
         }
@@ -325,12 +330,12 @@ impl ArqSender {
 
     /// Whether a chunk of a message was sent that is not acknowledged.
     pub fn has_begun(&self, message: u64) -> bool {
-        self.sending.get(&message).is_some_and(|sending| sending.sent > 0)
+        self.sending.get(message).is_some_and(|sending| sending.sent > 0)
     }
 
     /// Whether a message is in flight or queued.
     pub fn has(&self, message: u64) -> bool {
-        self.sending.contains_key(&message) || self.waiting.iter().any(|(own, _)| *own == message)
+        self.sending.contains(message) || self.waiting.iter().any(|(own, _)| *own == message)
     }
 
     /// Drops a message; returns whether a chunk of it was sent.
@@ -338,8 +343,8 @@ impl ArqSender {
         let waiting = self.waiting.len();
         self.waiting.retain(|(own, _)| *own != message);
         let queued = self.waiting.len() < waiting;
-        self.ready.remove(&message);
-        self.sending.remove(&message).map_or(!queued, |sending| sending.sent > 0)
+        self.ready.remove(message);
+        self.sending.remove(message).map_or(!queued, |sending| sending.sent > 0)
     }
 
     /// Drops all messages.

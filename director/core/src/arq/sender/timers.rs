@@ -12,7 +12,7 @@ impl ArqSender {
     /// end after a number of frames, not after a time.
     pub(super) fn time_out(&mut self, now: Instant) {
         let (mut bundle, mut probed) = (None, false);
-        for (message, sending) in &mut self.sending {
+        for (message, sending) in self.sending.iter_mut() {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 if core::mem::replace(&mut probed, self.responses.is_silent()) {
                     sending.ask_at = Some(now + self.responses.timeout(sending.tries));
@@ -32,9 +32,11 @@ impl ArqSender {
                 let each = self.pace.airtime(sending.chunk(0)).max(Span::from_ns(1));
                 let fit = self.responses.timeout(0).as_ns() / each.as_ns();
                 let most = (1 << (sending.tries - 1).min(MAX_DOUBLED)).min(fit.max(1) as usize);
-                let first = sending.missing.len().saturating_sub(most);
-                sending.train.extend(&sending.missing[first..]);
-                self.ready.insert(*message);
+                sending.train = sending.missing;
+                for _ in most..sending.missing.len() {
+                    sending.train.pop_first();
+                }
+                self.ready.insert(message, ());
             }
         }
         // The messages of a bundle are late together.
@@ -55,7 +57,7 @@ impl ArqSender {
             if over {
                 ready.remove(message);
             }
-            done.extend(over.then_some((*message, Outcome::Expired)));
+            done.extend(over.then_some((message, Outcome::Expired)));
             !over
         });
         self.waiting.retain(|(message, sending)| {

@@ -69,10 +69,10 @@ impl Exchange for Coap {
     fn send(
         &mut self,
         number: MessageId,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
-        match self.sender.send(number, sealed.to_vec(), until) {
+        match self.sender.send(number, sealed, until) {
             true => Ok(()),
             false => Err(LONG.to_owned()),
         }

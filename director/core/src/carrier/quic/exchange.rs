@@ -142,7 +142,7 @@ impl Exchange for Quic {
     fn send(
         &mut self,
         number: MessageId,
-        sealed: &[u8],
+        sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
         if sealed.len() > self.most {
@@ -156,7 +156,7 @@ impl Exchange for Quic {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
-        self.waiting.push_back(Message { number, bytes: Bytes::copy_from_slice(sealed), until });
+        self.waiting.push_back(Message { number, bytes: Bytes::from(sealed), until });
         Ok(())
     }
 

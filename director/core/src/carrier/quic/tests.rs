@@ -124,7 +124,7 @@ impl Pipe {
     fn talk(&mut self, lengths: &[usize]) {
         for (number, length) in lengths.iter().enumerate() {
             for end in &mut self.ends {
-                end.send(number as u64, &vec![number as u8; *length], None).unwrap();
+                end.send(number as u64, vec![number as u8; *length], None).unwrap();
             }
             self.run(self.now + 100 * MS);
         }
@@ -159,7 +159,7 @@ fn streams_bring_all_once_through_a_pipe_that_loses_much() {
 #[test]
 fn a_quiet_pipe_tells_its_round_trip_and_no_loss() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
-    pipe.ends[0].send(1, b"first", None).unwrap();
+    pipe.ends[0].send(1, b"first".to_vec(), None).unwrap();
     pipe.run(Instant::START + 110 * MS);
     // Two one-way delays for the handshake, one for the message.
     assert_eq!(pipe.got[1], [b"first"]);
@@ -193,8 +193,8 @@ fn the_longest_that_is_taken_fits_and_more_is_refused() {
         for kind in [Kind::Streams, Kind::Datagrams] {
             let mut pipe = Pipe::new(ends(&params, kind), 0.0);
             let most = pipe.ends[0].most;
-            pipe.ends[0].send(1, &vec![1; most], None).unwrap();
-            let why = pipe.ends[0].send(2, &vec![1; most + 1], None).unwrap_err();
+            pipe.ends[0].send(1, vec![1; most], None).unwrap();
+            let why = pipe.ends[0].send(2, vec![1; most + 1], None).unwrap_err();
             assert!(why.contains("at most"), "{why}");
             pipe.run(Instant::START + 60 * SECOND);
             assert_eq!(pipe.got[1].len(), 1, "{kind:?} {datagram}");
@@ -236,14 +236,14 @@ fn a_member_that_starts_anew_gets_what_it_had_not() {
     let mut pipe = Pipe::new(ends(&params, Kind::Streams), 0.1);
     pipe.talk(&[300; 10]);
     // In the middle of a long message.
-    pipe.ends[0].send(10, &[10; 200_000], None).unwrap();
+    pipe.ends[0].send(10, vec![10; 200_000], None).unwrap();
     pipe.run(pipe.now + 300 * MS);
     pipe.ends[1] = restarted(&params, Kind::Streams);
     pipe.run(pipe.now + 30 * SECOND);
     assert_eq!(pipe.delivered[0].len(), 11);
     assert!(pipe.got[1].iter().any(|bytes| bytes.len() == 200_000));
     // It answers over the connection that the hub has opened.
-    pipe.ends[1].send(11, b"an answer", None).unwrap();
+    pipe.ends[1].send(11, b"an answer".to_vec(), None).unwrap();
     pipe.run(pipe.now + 5 * SECOND);
     assert!(pipe.got[0].iter().any(|bytes| bytes == b"an answer"));
     assert!(pipe.ends.iter().all(|end| end.links.len() == 1));
@@ -252,10 +252,10 @@ fn a_member_that_starts_anew_gets_what_it_had_not() {
 #[test]
 fn a_member_answers_after_the_connection_is_forgotten() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
-    pipe.ends[0].send(1, b"a question", None).unwrap();
+    pipe.ends[0].send(1, b"a question".to_vec(), None).unwrap();
     pipe.run(Instant::START + 1_000 * SECOND);
     assert!(pipe.ends.iter().all(|end| end.links.is_empty()));
-    pipe.ends[1].send(1, b"an answer", None).unwrap();
+    pipe.ends[1].send(1, b"an answer".to_vec(), None).unwrap();
     pipe.run(Instant::START + 1_001 * SECOND);
     assert_eq!(pipe.got[0], [b"an answer"]);
 }
@@ -285,7 +285,7 @@ fn who_has_another_key_or_epoch_is_not_heard() {
     // Two epochs in use in parallel do not see each other's datagrams.
     let [mut hub, _] = ends(&own, Kind::Streams);
     let mut next = restarted(&Params { epoch: 4, ..own }, Kind::Streams);
-    hub.send(1, b"x", None).unwrap();
+    hub.send(1, b"x".to_vec(), None).unwrap();
     let first = hub.poll(Instant::START).0.unwrap();
     assert!(next.receive(&first, Instant::from_ns(1)).reply.is_none() && next.links.is_empty());
 }
@@ -295,7 +295,7 @@ fn what_is_too_late_is_given_up() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
     pipe.talk(&[100; 2]);
     pipe.loss = 1.0;
-    pipe.ends[0].send(2, b"late", Some(pipe.now + SECOND)).unwrap();
+    pipe.ends[0].send(2, b"late".to_vec(), Some(pipe.now + SECOND)).unwrap();
     pipe.run(pipe.now + 2 * SECOND);
     pipe.loss = 0.0;
     pipe.run(pipe.now + 60 * SECOND);
@@ -307,7 +307,7 @@ fn what_is_too_late_is_given_up() {
 fn foreign_bytes_do_no_harm() {
     let mut pipe = Pipe::new(ends(&params(Root::insecure([1; 16]), 1_472), Kind::Streams), 0.0);
     let mut rng = Rng::new(&Seed::reproducible(5));
-    pipe.ends[0].send(0, &[0; 5_000], None).unwrap();
+    pipe.ends[0].send(0, vec![0; 5_000], None).unwrap();
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for round in 0..3_000_u64 {
         pipe.run(pipe.now + MS);
@@ -330,7 +330,7 @@ fn foreign_bytes_do_no_harm() {
         pipe.ends[(round % 2) as usize].receive(&bytes, now);
         assert!(pipe.ends.iter().all(|end| end.links.len() <= MAX_LINKS + 1));
     }
-    pipe.ends[0].send(1, b"still here", None).unwrap();
+    pipe.ends[0].send(1, b"still here".to_vec(), None).unwrap();
     pipe.run(pipe.now + 20 * SECOND);
     assert_eq!(pipe.got[1].iter().filter(|bytes| *bytes == b"still here").count(), 1);
 }

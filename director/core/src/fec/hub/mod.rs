@@ -88,7 +88,7 @@ pub struct FecHub {
     /// Number of consecutive members that only unicast reaches.
     no_multicast_count: u32,
     /// Queued control frames: to all members, or to one by unicast.
-    control: VecDeque<(Option<u16>, Frame)>,
+    control: VecDeque<(Option<u16>, Frame<'static>)>,
     newest: MessageId,
     pace: Pace,
     events: Vec<HubEvent>,
@@ -272,7 +272,7 @@ impl FecHub {
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.
-    fn symbol(&mut self, now: Instant) -> Option<(Option<u16>, Frame)> {
+    fn symbol(&mut self, now: Instant) -> Option<(Option<u16>, Frame<'static>)> {
         let shape = self.shape();
         let next = |(id, sending): (&MessageId, &mut Sending)| {
             let only = sending.only;

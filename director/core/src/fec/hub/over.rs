@@ -68,12 +68,12 @@ impl FecHub {
 }
 
 /// `Answered` frames with `room` bytes of member bits each.
-fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
+fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame<'static>> {
     let parts = members.chunks(room).enumerate();
     parts
         .map(|(place, part)| {
             let first = u16::try_from(place * room * 8).unwrap_or(u16::MAX);
-            Frame::Answered { message: message as u16, first, members: part.to_vec() }
+            Frame::Answered { message: message as u16, first, members: part.to_vec().into() }
         })
         .collect()
 }

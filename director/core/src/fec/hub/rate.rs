@@ -9,7 +9,7 @@ use crate::{Instant, Span};
 
 impl FecHub {
     /// A symbol of a message goes to all its receivers.
-    pub(super) fn passes(&mut self, message: MessageId, frame: &Frame, now: Instant) {
+    pub(super) fn passes(&mut self, message: MessageId, frame: &Frame<'_>, now: Instant) {
         let Frame::Down { data, .. } = frame else { return };
         let Some(sending) = self.sending.get(&message) else { return };
         // Answers that take longer than their message tell the rate themselves.

@@ -11,6 +11,7 @@ use crate::replay::Checker;
 use crate::switch::{MemberId, MessageId};
 use crate::window::widen;
 use crate::{Instant, Span};
+use alloc::borrow::Cow;
 
 /// Longest time until a member is asked again whose application has not answered yet.
 const MAX_PATIENCE: Span = Span::from_s(1);
@@ -46,11 +47,11 @@ impl FecHub {
         self.members.first().map_or(0, Checker::code_len)
     }
 
-    fn receive_frame(&mut self, frame: Frame, now: Instant) {
+    fn receive_frame(&mut self, frame: Frame<'_>, now: Instant) {
         let message = widen(frame.message(), self.newest);
         match frame {
             Frame::Up { member, symbol, symbols, data, .. } => {
-                self.up(message, (member, symbol), symbols.into(), &data, now);
+                self.up(message, (member, symbol), symbols.into(), data, now);
             }
             Frame::Nack { member, symbols: 0, .. } => self.acknowledged(message, member, now),
             Frame::Nack { member, symbols, .. } => self.nacked(message, member, symbols, now),
@@ -63,7 +64,7 @@ impl FecHub {
         message: MessageId,
         (member, symbol): (u16, u16),
         symbols: usize,
-        data: &[u8],
+        data: Cow<'_, [u8]>,
         now: Instant,
     ) {
         let code = self.answer_code();
@@ -110,7 +111,8 @@ impl FecHub {
             // The shape has changed: the member has restarted.
             awaited.answer = Decoder::new(symbols, data.len()).ok();
         }
-        let Some(whole) = awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data))
+        let Some(whole) =
+            awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data.into_owned()))
         else {
             return;
         };

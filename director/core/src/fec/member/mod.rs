@@ -1,13 +1,16 @@
 //! The member of `multicast-fec`.
 
+mod complete;
 mod sending;
 
+use self::complete::{Complete, Scheduled};
 use super::answer::{Answer, is_later};
-use super::code::{Decoder, Refused, symbol_size};
+use super::code::{Decoder, Refused, symbol_size, without_end};
 use super::frame::{ACKNOWLEDGEMENT, Frame, Request};
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use super::spacing::Spacing;
 use crate::keys::Keys;
+use crate::message_map::MessageMap;
 use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -16,7 +19,6 @@ use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::window::{self, Window, widen};
 use crate::{Instant, Span};
-use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of incomplete messages; the oldest is dropped, and sent again when the hub asks.
 /// Beyond this number of complete messages, one whose answer the hub has is dropped.
@@ -46,55 +48,6 @@ struct Incomplete {
     tries: u32,
 }
 
-/// A complete message and its answer.
-#[derive(Debug)]
-struct Complete {
-    schedule: Schedule,
-    /// Start of the first member's slot.
-    slots_at: Instant,
-    answer: Option<Answer>,
-    /// Length of a frame of the answer, in bytes.
-    frame: usize,
-    /// Whether the hub has the answer, or no longer waits for it.
-    is_over: bool,
-    until: Option<Instant>,
-    /// The last request for the answer before the application has given one, and when to say so.
-    asked: Option<u8>,
-    say_at: Option<Instant>,
-}
-
-impl Complete {
-    /// One whose slots begin at a time.
-    fn new(schedule: Schedule, slots_at: Instant, frame: usize) -> Self {
-        let (is_over, until) = (false, None);
-        Self { schedule, slots_at, answer: None, frame, is_over, until, asked: None, say_at: None }
-    }
-
-    /// Whether it can be dropped: the hub has the answer, or it has only been acknowledged, which a request
-    /// makes again.
-    fn is_spare(&self) -> bool {
-        let is_acknowledged = self.schedule.response == ResponseKind::Acknowledgements;
-        self.is_over || is_acknowledged && self.next_at().is_none()
-    }
-
-    /// The next transmission.
-    fn next_at(&self) -> Option<(Instant, Due)> {
-        let answer = self.answer.as_ref().and_then(Answer::next_at);
-        let answer = answer.filter(|at| *at != Instant::NEVER).map(|at| (at, Due::Answer));
-        let received = self.say_at.filter(|_| self.answer.is_none());
-        answer.or(received.map(|at| (at, Due::Received)))
-    }
-}
-
-/// What a member sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Answer,
-    /// The message has arrived, but the application has not answered it yet.
-    Received,
-    Nack,
-}
-
 /// A member of a multicast group.
 #[derive(Debug)]
 pub struct FecMember {
@@ -102,12 +55,12 @@ pub struct FecMember {
     number: u16,
     own: Signer,
     hub: Keys,
-    incomplete: BTreeMap<MessageId, Incomplete>,
-    complete: BTreeMap<MessageId, Complete>,
+    incomplete: MessageMap<Incomplete>,
+    complete: MessageMap<Box<Complete>>,
     /// The schedule of the last message that was only acknowledged.
     acknowledged: Option<Schedule>,
     /// Those of them with something to send.
-    scheduled: BTreeSet<MessageId>,
+    scheduled: MessageMap<Scheduled>,
     window: Window,
     newest: MessageId,
     spacing: Spacing,
@@ -117,6 +70,8 @@ pub struct FecMember {
     rng: Rng,
     /// Whether the hub reads bundles.
     bundles: bool,
+    /// The last report that a message is over. The hub sends copies of it, whose codes need no check.
+    report: Vec<u8>,
     /// A frame that had no room in the last datagram.
     taken: Option<Taken>,
 }
@@ -135,10 +90,10 @@ impl FecMember {
             number,
             own: Signer::new(own),
             hub,
-            incomplete: BTreeMap::new(),
-            complete: BTreeMap::new(),
+            incomplete: MessageMap::default(),
+            complete: MessageMap::default(),
             acknowledged: None,
-            scheduled: BTreeSet::new(),
+            scheduled: MessageMap::default(),
             window: Window::new(window::MESSAGES),
             newest: 0,
             spacing: Spacing::default(),
@@ -146,6 +101,7 @@ impl FecMember {
             pace: Pace::new(settings.rate_bit_s, settings.below),
             rng: Rng::new(&seed.child(number.into())),
             bundles: false,
+            report: Vec::new(),
             taken: None,
         }
     }
@@ -169,12 +125,15 @@ impl FecMember {
 
     /// Handles a frame from the hub; returns the message if it is complete.
     pub fn receive(&mut self, bytes: &[u8], now: Instant) -> Option<(MessageId, Vec<u8>)> {
+        if self.report == bytes {
+            return None;
+        }
         let frame = Frame::decode(self.hub.check(bytes)?)?;
         let message = widen(frame.message(), self.newest);
         match frame {
             Frame::Down { symbol, symbols, left, data, .. } => {
                 self.length = bytes.len();
-                self.down(message, symbol, usize::from(symbols), left, &data, now)
+                self.down(message, (symbol, left), usize::from(symbols), &data, now)
             }
             Frame::Request { turn, requests, unicast, .. } => {
                 self.request(message, (turn, unicast), &requests, now);
@@ -186,11 +145,14 @@ impl FecMember {
                 let place = self.number.checked_sub(first).map(usize::from);
                 let byte = place.and_then(|place| members.get(place / 8));
                 if place.zip(byte).is_some_and(|(place, byte)| byte & (1 << (place % 8)) != 0)
-                    && let Some(complete) = self.complete.get_mut(&message)
+                    && let Some(complete) = self.complete.get_mut(message)
+                    && !complete.is_over
                 {
                     (complete.answer, complete.is_over) = (None, true);
+                    self.report.clear();
+                    self.report.extend_from_slice(bytes);
+                    self.schedule(message);
                 }
-                self.schedule(message);
                 None
             }
             // These frames are for the hub.
@@ -201,14 +163,13 @@ impl FecMember {
     fn down(
         &mut self,
         message: MessageId,
-        symbol: u16,
+        (symbol, left): (u16, u8),
         symbols: usize,
-        left: u8,
         data: &[u8],
         now: Instant,
     ) -> Option<(MessageId, Vec<u8>)> {
         // Also a symbol that anyone has repeated: it must not put off a report.
-        let decoder = self.incomplete.get(&message).and_then(|known| known.decoder.as_ref());
+        let decoder = self.incomplete.get(message).and_then(|known| known.decoder.as_ref());
         if self.window.has(message) || decoder.is_some_and(|known| known.has(symbol)) {
             return None;
         }
@@ -218,12 +179,45 @@ impl FecMember {
         let each = self.spacing.of(message).unwrap_or(self.settings.airtime(self.length));
         let burst_ends = now + u64::from(left) * each;
         let nack_at = now + u64::from(left) * self.interval() + self.backoff(0);
-        let fresh = Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
-        self.incomplete.entry(message).or_insert(fresh);
+        let mut whole = self.add(message, (symbol, symbols), data, nack_at)?;
+        self.window.insert(message);
+        let schedule = Schedule::decode(&whole)?;
+        // Each frame says how many follow, so all members find about the same start without a
+        // common clock, whichever frame completes the message.
+        let slots_at = burst_ends.max(now);
+        let frame = ACKNOWLEDGEMENT + self.own.code_len();
+        let mut complete = Complete::new(schedule, slots_at, frame);
+        if schedule.response == ResponseKind::Acknowledgements {
+            self.acknowledged = Some(schedule);
+            complete.answer = Some(Answer::acknowledgement(self.slot(&complete, message)));
+        }
+        self.complete.insert(message, Box::new(complete));
+        self.schedule(message);
+        self.trim();
+        whole.drain(..Schedule::LENGTH);
+        Some((message, whole))
+    }
+
+    /// Adds a symbol of an incomplete message, which is reported at `nack_at` without another one;
+    /// returns the message if it is complete.
+    fn add(
+        &mut self,
+        message: MessageId,
+        (symbol, symbols): (u16, usize),
+        data: &[u8],
+        nack_at: Instant,
+    ) -> Option<Vec<u8>> {
+        let is_whole = (symbol, symbols) == (0, 1) && self.incomplete.len() < MAX_OPEN;
+        if is_whole && !self.incomplete.contains(message) {
+            // Most short messages.
+            return without_end(data.to_vec());
+        }
+        let fresh = || Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
+        self.incomplete.get_or_insert_with(message, fresh);
         if self.incomplete.len() > MAX_OPEN {
             self.incomplete.pop_first();
         }
-        let incomplete = self.incomplete.get_mut(&message)?;
+        let incomplete = self.incomplete.get_mut(message)?;
         // More symbols are coming: report only after the burst, if they were not enough.
         incomplete.nack_at = nack_at;
         // The hub still sends: what had no answer was lost.
@@ -235,23 +229,9 @@ impl FecMember {
         if !decoder.fits(symbols, data.len()) {
             return None;
         }
-        let whole = decoder.add(symbol, data)?;
-        self.incomplete.remove(&message);
-        self.window.insert(message);
-        let (schedule, rest) = Schedule::decode(&whole)?;
-        // Each frame says how many follow, so all members find about the same start without a
-        // common clock, whichever frame completes the message.
-        let slots_at = burst_ends.max(now);
-        let frame = ACKNOWLEDGEMENT + self.own.code_len();
-        let mut complete = Complete::new(schedule, slots_at, frame);
-        if schedule.response == ResponseKind::Acknowledgements {
-            self.acknowledged = Some(schedule);
-            complete.answer = Some(Answer::acknowledgement(self.slot(&complete, message)));
-        }
-        self.complete.insert(message, complete);
-        self.schedule(message);
-        self.trim();
-        Some((message, rest.to_vec()))
+        let whole = decoder.add(symbol, data.to_vec())?;
+        self.incomplete.remove(message);
+        Some(whole)
     }
 
     /// Drops a complete message if there are too many.
@@ -260,10 +240,10 @@ impl FecMember {
             // First those whose answer the hub does not need.
             let over = self.complete.iter().find(|(_, complete)| complete.is_spare());
             let many = self.complete.len() > MAX_COMPLETE;
-            let oldest = self.complete.first_key_value().filter(|_| many);
-            if let Some(dropped) = over.or(oldest).map(|(message, _)| *message) {
-                self.complete.remove(&dropped);
-                self.scheduled.remove(&dropped);
+            let oldest = self.complete.first().filter(|_| many);
+            if let Some(dropped) = over.or(oldest).map(|(message, _)| message) {
+                self.complete.remove(dropped);
+                self.scheduled.remove(dropped);
             }
         }
     }
@@ -307,7 +287,7 @@ impl FecMember {
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }
-        let Some(complete) = self.complete.get(&message) else { return Ok(false) };
+        let Some(complete) = self.complete.get(message) else { return Ok(false) };
         if complete.schedule.response != ResponseKind::Answers || complete.answer.is_some() {
             return Ok(false);
         }
@@ -326,7 +306,7 @@ impl FecMember {
             self.pace.set_rate(rate);
         }
         answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
-        if let Some(complete) = self.complete.get_mut(&message) {
+        if let Some(complete) = self.complete.get_mut(message) {
             (complete.answer, complete.frame, complete.until) = (Some(answer), frame, until);
         }
         self.schedule(message);
@@ -348,21 +328,20 @@ impl FecMember {
         if !self.window.has(message) {
             // The requested message has not arrived.
             self.newest = self.newest.max(message);
-            let nack = Incomplete { decoder: None, asked: false, nack_at: now, tries: 0 };
-            let incomplete = self.incomplete.entry(message).or_insert(nack);
+            let nack = || Incomplete { decoder: None, asked: false, nack_at: now, tries: 0 };
+            let incomplete = self.incomplete.get_or_insert_with(message, nack);
             incomplete.asked |= !unicast;
             incomplete.nack_at = incomplete.nack_at.min(now + Span::from_ns(1));
             return;
         }
-        if let Some(schedule) = self.acknowledged.filter(|_| !self.complete.contains_key(&message))
-        {
+        if let Some(schedule) = self.acknowledged.filter(|_| !self.complete.contains(message)) {
             // Its acknowledgement was lost, and the member has dropped the rest.
             let frame = ACKNOWLEDGEMENT + self.own.code_len();
             let mut complete = Complete::new(schedule, now, frame);
             complete.answer = Some(Answer::acknowledgement(Instant::NEVER));
-            self.complete.insert(message, complete);
+            self.complete.insert(message, Box::new(complete));
         }
-        let Some(complete) = self.complete.get_mut(&message) else { return };
+        let Some(complete) = self.complete.get_mut(message) else { return };
         // Those of the others are likely as long.
         let frame = self.settings.airtime(complete.frame);
         let loss = f64::from(complete.schedule.loss) / 255.0;

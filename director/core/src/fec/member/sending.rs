@@ -1,6 +1,7 @@
 //! What a member sends, and when.
 
-use super::{Complete, Due, FecMember, Taken};
+use super::complete::{Due, Scheduled};
+use super::{FecMember, Taken};
 use crate::Instant;
 use crate::bundle::{Bundle, LENGTH};
 use crate::fec::answer::Answer;
@@ -26,12 +27,17 @@ impl FecMember {
     /// share it, if the rate allows them or it takes no longer on air than a timer's tick.
     pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         self.drop_late(now);
-        let at = if self.taken.is_some() { Some(now) } else { self.next().map(|(at, ..)| at) };
+        let next = if self.taken.is_some() { None } else { self.next() };
+        let at = self.taken.as_ref().map(|_| now).or(next.map(|(at, ..)| at));
         let Some(at) = at.map(|at| at.max(self.pace.next_at())) else { return (None, None) };
         if at > now {
             return (None, Some(at));
         }
-        let Some(first) = self.take_frame(now) else { return (None, Some(now)) };
+        let first = match next {
+            Some((_, message, due)) => self.take_frame(message, due, now),
+            None => self.taken.take(),
+        };
+        let Some(first) = first else { return (None, Some(now)) };
         let length = first.bytes.len();
         let mut bundle = Bundle::new(self.settings.datagram.saturating_sub(self.own.code_len()));
         bundle.push(length, |bytes| bytes.extend_from_slice(&first.bytes));
@@ -41,8 +47,8 @@ impl FecMember {
             && first.joins
             && let Some(whole) = bundle.with(length)
             && (self.pace.next_at() <= now || self.pace.airtime(whole) <= TICK)
-            && self.next().is_some_and(|(at, ..)| at <= now)
-            && let Some(frame) = self.take_frame(now)
+            && let Some((_, message, due)) = self.next().filter(|(at, ..)| *at <= now)
+            && let Some(frame) = self.take_frame(message, due, now)
         {
             if !frame.joins || bundle.with(frame.bytes.len()).is_none() {
                 self.taken = Some(frame);
@@ -57,92 +63,89 @@ impl FecMember {
     }
 
     /// Takes the next frame, which is due.
-    fn take_frame(&mut self, now: Instant) -> Option<Taken> {
-        if let Some(taken) = self.taken.take() {
-            return Some(taken);
-        }
-        let (_, message, kind) = self.next()?;
+    fn take_frame(&mut self, message: MessageId, kind: Due, now: Instant) -> Option<Taken> {
         let message = if kind == Due::Answer { self.answer_in_time(message, now) } else { message };
         let (low, member) = (message as u16, self.number);
-        let complete = self.complete.get_mut(&message);
+        let complete = self.complete.get_mut(message);
         // The hub has asked for it: the path may not carry datagrams of a bundle's size.
         let answer = complete.as_ref().and_then(|complete| complete.answer.as_ref());
         let joins = !answer.is_some_and(Answer::was_requested);
-        let frame = match kind {
-            Due::Nack => self.nack(message, now),
+        let bytes = match kind {
+            Due::Nack => self.nack(message, now).map(|nack| nack.encode()),
             Due::Received => complete.map(|complete| {
                 complete.say_at = None;
-                Frame::Nack { message: low, member, symbols: 0 }
+                Frame::Nack { message: low, member, symbols: 0 }.encode()
             }),
             Due::Answer => {
                 let answer = complete.and_then(|complete| complete.answer.as_mut());
-                answer.and_then(|answer| answer.take(low, member))
+                answer.and_then(|answer| answer.take(low, member)).map(|frame| frame.encode())
             }
         };
         self.schedule(message);
-        Some(Taken { bytes: frame?.encode(), joins })
+        Some(Taken { bytes: bytes?, joins })
     }
 
     /// Drops answers that the hub no longer waits for.
     fn drop_late(&mut self, now: Instant) {
-        for message in &self.scheduled {
-            if let Some(complete) = self.complete.get_mut(message)
-                && complete.until.is_some_and(|until| until <= now)
-            {
-                (complete.answer, complete.say_at, complete.is_over) = (None, None, true);
-            }
+        let is_late = |own: &Scheduled| own.until.is_some_and(|until| until <= now);
+        if !self.scheduled.values().any(is_late) {
+            return;
         }
-        let complete = &self.complete;
-        self.scheduled.retain(|message| complete.get(message).is_some_and(|own| !own.is_over));
+        let complete = &mut self.complete;
+        self.scheduled.retain(|message, own| {
+            let late = complete.get_mut(message).filter(|_| is_late(own));
+            late.into_iter().for_each(|late| {
+                (late.answer, late.say_at, late.is_over) = (None, None, true);
+            });
+            !is_late(own)
+        });
     }
 
     /// The first due answer that can still arrive in time, if that of `first` cannot.
     fn answer_in_time(&self, first: MessageId, now: Instant) -> MessageId {
         // The message had a part of this time on its way, and the answer has the rest before it.
         let needed = now + self.settings.round_trip;
-        let until = |id: &MessageId| self.complete.get(id).and_then(|complete| complete.until);
-        if until(&first).is_none_or(|until| until >= needed) {
+        let until = self.scheduled.get(first).and_then(|own| own.until);
+        if until.is_none_or(|until| until >= needed) {
             return first;
         }
-        let is_due = |id: &&MessageId| {
-            let next = self.complete.get(id).and_then(Complete::next_at);
-            next.is_some_and(|(at, due)| at <= now && due == Due::Answer)
-        };
-        let due: Vec<MessageId> = self.scheduled.iter().filter(is_due).copied().collect();
-        first_in_time(due.iter().map(until), needed).map_or(first, |place| due[place])
+        let is_due = |own: &Scheduled| own.at <= now && own.due == Due::Answer;
+        let due = || self.scheduled.iter().filter(|(_, own)| is_due(own));
+        let place = first_in_time(due().map(|(_, own)| own.until), needed);
+        place.and_then(|place| due().nth(place)).map_or(first, |(message, _)| message)
     }
 
     /// The state of a complete message has changed.
     pub(super) fn schedule(&mut self, message: MessageId) {
-        if self.complete.get(&message).is_some_and(|complete| complete.next_at().is_some()) {
-            self.scheduled.insert(message);
-        } else {
-            self.scheduled.remove(&message);
+        let complete = self.complete.get(message).filter(|complete| !complete.is_over);
+        let next = complete.and_then(|own| Some((own.next_at()?, own.until)));
+        match next {
+            Some(((at, due), until)) => {
+                self.scheduled.insert(message, Scheduled { at, due, until });
+            }
+            None => drop(self.scheduled.remove(message)),
         }
     }
 
     /// The next transmission: time, message, and what is sent.
     fn next(&self) -> Option<(Instant, MessageId, Due)> {
         let nacks = self.incomplete.iter();
-        let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, *id, Due::Nack));
-        let answers = self.scheduled.iter().filter_map(|id| {
-            let (at, due) = self.complete.get(id)?.next_at()?;
-            Some((at, *id, due))
-        });
+        let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, id, Due::Nack));
+        let answers = self.scheduled.iter().map(|(id, own)| (own.at, id, own.due));
         nacks.chain(answers).min()
     }
 
-    fn nack(&mut self, message: MessageId, now: Instant) -> Option<Frame> {
-        let tries = self.incomplete.get(&message)?.tries + 1;
+    fn nack(&mut self, message: MessageId, now: Instant) -> Option<Frame<'static>> {
+        let tries = self.incomplete.get(message)?.tries + 1;
         if tries > MAX_TRIES {
             // The sender is gone.
-            self.incomplete.remove(&message);
+            self.incomplete.remove(message);
             return None;
         }
         // The path may have become far slower since the hub has measured it.
         let wait =
             (self.settings.round_trip + self.backoff(tries)).max(silence::least_timeout(tries));
-        let incomplete = self.incomplete.get_mut(&message)?;
+        let incomplete = self.incomplete.get_mut(message)?;
         incomplete.tries = tries;
         incomplete.nack_at = now + wait;
         // The two largest numbers have other meanings.

@@ -6,6 +6,7 @@ use crate::carrier::{self, Params};
 use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::Welcome;
 use crate::keys::Root;
+use crate::message_map::MessageMap;
 use crate::window::{self, Window};
 use alloc::collections::BTreeMap;
 
@@ -133,7 +134,7 @@ impl Member {
                     probes: 0,
                     window: Window::new(window::MESSAGES),
                     newest: invitation.next,
-                    open: BTreeMap::new(),
+                    open: MessageMap::default(),
                 },
             });
         }

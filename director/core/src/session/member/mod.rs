@@ -24,6 +24,7 @@ use crate::downlink::Receipts;
 use crate::envelope::{self, Data, Echo, FromMember, lifetime};
 use crate::handshake;
 use crate::keys::{Psk, Root};
+use crate::message_map::MessageMap;
 use crate::model::{ModelId, Models};
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
@@ -57,7 +58,7 @@ struct Joined {
     probes: u32,
     window: Window,
     newest: MessageId,
-    open: BTreeMap<MessageId, ReceivedMessage>,
+    open: MessageMap<ReceivedMessage>,
 }
 
 /// A received message.
@@ -184,7 +185,8 @@ impl Member {
             if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
             {
                 stage.received_at = now;
-                whole.extend(stage.carrier.receive(datagram, now));
+                let mut more = stage.carrier.receive(datagram, now);
+                if whole.is_empty() { whole = more } else { whole.append(&mut more) }
             }
         }
         for envelope in whole {
@@ -214,9 +216,9 @@ impl Member {
         let is_plain = topic.is_none() && stored.is_none();
         let mut until = None;
         if is_plain && joined.link.welcome.answered {
-            let Some((lifetime, rest)) = bytes.split_first_chunk() else { return };
+            let Some(lifetime) = bytes.first_chunk() else { return };
             until = lifetime::decode(*lifetime).map(|lifetime| now + lifetime);
-            bytes = rest.to_vec();
+            bytes.drain(..lifetime::LENGTH);
         }
         if joined.window.insert(number) {
             // The library answers a message of a topic, and one of the storage: what became of that at the
@@ -241,16 +243,16 @@ impl Member {
                 }
             }
         }
-        let Some(received) = joined.open.get_mut(&number) else { return };
+        let Some(received) = joined.open.get_mut(number) else { return };
         // The answer goes over the model by which the hub sent last: it may have retired the one
         // before.
         received.epoch = epoch;
         // A duplicate: the hub lacks the answer, so send it again.
         let answer = received.answer.clone();
         if let Some(answer) = answer {
-            let _ = joined.send(number, &FromMember::Answer(number, answer), now);
+            let _ = joined.send(number, Some(&answer), now);
         } else if !joined.link.welcome.answered {
-            let _ = joined.send(number, &FromMember::Acknowledge(number), now);
+            let _ = joined.send(number, None, now);
         }
     }
 
@@ -265,13 +267,13 @@ impl Member {
         now: Instant,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
-        let received = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        let received = joined.open.get_mut(number).ok_or(SessionError::Over)?;
         // A number is a nonce: another answer under it must not be sealed (decision 63).
         if received.answer.is_some() {
             return Ok(());
         }
         received.answer = Some(bytes.to_vec());
-        joined.send(number, &FromMember::Answer(number, bytes.to_vec()), now)
+        joined.send(number, Some(bytes), now)
     }
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
@@ -367,26 +369,31 @@ impl Joined {
         (new && member == self.link.welcome.member).then_some(count)
     }
 
-    /// Sends to the hub over the model of the message, or over the newest one.
+    /// Sends the answer to a message, or an acknowledgement, over the model of the message, or over the
+    /// newest one.
     fn send(
         &mut self,
         number: MessageId,
-        what: &FromMember,
+        answer: Option<&[u8]>,
         now: Instant,
     ) -> Result<(), SessionError> {
         let ReceivedMessage { epoch, bytes, until, .. } =
-            self.open.get(&number).ok_or(SessionError::Over)?;
+            self.open.get(number).ok_or(SessionError::Over)?;
         if until.is_some_and(|until| until <= now) {
             return Ok(());
         }
         let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
         // The transport's frame says the same.
-        if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
+        if answer.is_none() && stage.carrier.acknowledges() {
             return Ok(());
         }
-        let sealed = envelope::seal_member(&self.link.root, epoch, self.link.welcome.member, what);
-        let sent = stage.carrier.answer(number, *bytes, &sealed, *until, now);
+        let (root, member) = (&self.link.root, self.link.welcome.member);
+        let sealed = match answer {
+            Some(answer) => envelope::seal_answer(root, epoch, member, number, answer),
+            None => envelope::seal_member(root, epoch, member, &FromMember::Acknowledge(number)),
+        };
+        let sent = stage.carrier.answer(number, *bytes, sealed, *until, now);
         sent.map_err(|why| SessionError::Refused(stage.model, why))
     }
 }
