@@ -1,8 +1,10 @@
 //! Links of devices that do not receive all the time.
 
 use super::*;
-use crate::{HalfDuplex, LoraSpec, Promotion, Reach, Scheduler, Service, State};
-use units::{Bytes, Span};
+use crate::{
+    HalfDuplex, LoraSpec, Promotion, Reach, Scheduler, Service, Slow, State, Transmission,
+};
+use units::{Bytes, Rate, Span};
 
 /// A link that carries its steps out.
 struct Run {
@@ -20,6 +22,10 @@ impl Run {
     fn new(spec: StatesSpec, lora: Option<LoraSpec>) -> Self {
         assert_eq!(spec.check(), Ok(()));
         let transmission = lora.map_or_else(Default::default, |lora| Scheduler::Lora(lora).into());
+        Self::with(spec, transmission)
+    }
+
+    fn with(spec: StatesSpec, transmission: Transmission) -> Self {
         let way = Impairment { transmission, ..Impairment::default() };
         let mut link = Link::new(way.clone(), way, Some(spec), 1, 0);
         link.begin(Instant::START);
@@ -102,6 +108,33 @@ fn frames_to_an_idle_device_wait_until_it_is_paged() {
     run.until(60_000);
     // Those after the occasion find it connecting, then connected.
     assert_eq!(run.down(), [11_000, 11_000, 11_000, 11_000, 12_000]);
+}
+
+/// The verdict compares bytes and time of transmission with the configured rate (`LinkRow::rate_measured_bit_s`).
+#[test]
+fn waiting_for_a_state_and_slow_service_are_no_transmission_at_the_rate() {
+    let slow = Slow { fixed: Span::from_ms(100), ..Slow::default() };
+    let promotion =
+        Promotion { delay: Span::from_ms(500), up: Bytes::new(200), down: Bytes::ZERO, to: None };
+    let states = vec![
+        State {
+            promotion: Some(promotion),
+            ..state("fach", Some(Service::Slow { up: slow, down: slow }), None)
+        },
+        State { inactivity: Some(Span::from_s(5)), ..state("dch", Some(Service::Full), None) },
+    ];
+    let slow_first = StatesSpec { states, initial: None, half_duplex: None };
+    // All wait for a page; or some are served slowly, and the rest waits for the other state.
+    for (spec, carried) in [(paged(every_ten()), 6), (slow_first, 4)] {
+        let mut run = Run::with(spec, Rate::from_bit_s(100_000).unwrap().into());
+        for ms in [2_000, 2_001, 2_050, 2_090, 2_800, 2_803] {
+            run.send(Up, ms);
+        }
+        run.until(60_000);
+        assert_eq!(run.releases.len(), 6);
+        let totals = run.link[Up].totals();
+        assert_eq!((totals.wire_bytes, totals.busy), (carried * 100, carried * Span::from_ms(8)));
+    }
 }
 
 #[test]

@@ -111,6 +111,11 @@ impl Serialiser {
         Self { rate, burst: rate.serialisation(burst.get()), busy_until: Instant::START }
     }
 
+    /// End of the last transmission, without a burst.
+    pub fn busy_until(&self) -> Instant {
+        self.busy_until
+    }
+
     /// Departure time of the last bit of `len` bytes that arrive at `now`.
     pub fn send(&mut self, len: u64, now: Instant) -> Instant {
         self.busy_until = self.busy_until.max(now) + self.rate.serialisation(len);

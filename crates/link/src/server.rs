@@ -328,6 +328,14 @@ impl Server {
         }
     }
 
+    /// End of what it has sent at a rate; the start for other schedulers.
+    pub fn busy_until(&self) -> Instant {
+        match self {
+            Self::Rate(serialiser) => serialiser.busy_until(),
+            _ => Instant::START,
+        }
+    }
+
     /// Applies the new settings. Frames already sent are not affected.
     pub fn change(server: &mut Option<Self>, before: &Transmission, now: &Transmission) {
         match (server, &now.scheduler) {

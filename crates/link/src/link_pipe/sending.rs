@@ -155,14 +155,20 @@ impl LinkPipe {
         let on_wire = self.config.transmission.framing.on_wire(len);
         let (server, epoch) = (&mut self.server, self.epoch);
         let has_radio = radio.is_some();
-        let mut onward = |len: usize, at: Instant| match server {
-            // Behind the states of a radio; without, the frame has reached the queue.
-            Some(server) if has_radio => {
-                let at = server.reach(on_wire, at, epoch);
-                server.send(len, on_wire, at, epoch)
-            }
-            Some(server) => server.send(len, on_wire, at, epoch),
-            None => at,
+        // When the frame's transmission at the rate begins and ends.
+        let mut sent = None;
+        let mut onward = |len: usize, at: Instant| {
+            let (begin, end) = match server {
+                // Behind the states of a radio; without, the frame has reached the queue.
+                Some(server) if has_radio => {
+                    let at = server.reach(on_wire, at, epoch);
+                    (at.max(server.busy_until()), server.send(len, on_wire, at, epoch))
+                }
+                Some(server) => (at, server.send(len, on_wire, at, epoch)),
+                None => (at, at),
+            };
+            sent = Some((begin, end));
+            end
         };
         let left = match radio {
             // A radio's time starts with the impairments.
@@ -175,9 +181,13 @@ impl LinkPipe {
             }
             None => onward(len, now),
         };
-        self.record.totals.wire_bytes += on_wire;
-        // The time that it waited for the frame before counted with that one.
-        self.record.totals.busy += left - self.busy_until.max(now);
+        // Not what a radio state serves itself, nor what a frame waits for a better state.
+        if let Some((begin, end)) = sent {
+            self.record.totals.wire_bytes += on_wire;
+            // The time that it waited for the frame before counted with that one.
+            let begin = if has_radio { begin } else { self.busy_until.max(begin) };
+            self.record.totals.busy += end - begin;
+        }
         self.busy_until = self.busy_until.max(left);
         self.ahead.add(len, left);
         match channel {
