@@ -99,6 +99,11 @@ class Aloha(Part):
     channels: int | Axis | None = None
     """Number of radio channels: each packet is sent on one of them at random. EU868 has at
     least 3. Range: 1 to 96. Default: 3."""
+    demodulators: int | Axis | None = None
+    """Number of packets that a gateway receives at once: SX1301 has eight demodulators, SX1302
+    sixteen. A packet takes one for its time on air. Range: 1 to 1000. Default: 8."""
+    half_duplex: bool | Axis | None = None
+    """Whether a gateway receives nothing while it sends. Default: true."""
     path_loss: LoraPathLoss | None = None
     """Levels by the distance to the gateways, which are the nodes without `lora`; nodes need a
     `position`. Default: all packets are equally strong and reach the gateways."""
@@ -396,8 +401,9 @@ class Csma(Part):
     address_filter: bool | Axis | None = None
     """Whether simulated radios get only those frames that may concern them, as from a radio
     with an address filter. That saves most of the work with many devices; devices that
-    listen to all frames do not hear them all then. Only with `carries: openthread` or
-    `zep`. Default: false."""
+    listen to all frames do not hear them all then, and a device that has been assigned a
+    short address and not sent from it may miss a frame until it is repeated. Only with
+    `carries: openthread` or `zep`. Default: false."""
     carries: Literal["ethernet", "lowpan", "openthread", "zep"] | Axis | None = None
     """What the channel carries: Ethernet frames; with `lowpan`, IPv6 packets as frames of IEEE
     802.15.4, compressed and fragmented by 6LoWPAN; or frames of simulated radios, which

@@ -285,7 +285,7 @@ fn a_gateway_misses_what_overlaps_its_packets() {
             while next <= now {
                 air.send_down(0, next, next + on_air);
                 let wait = -f64::ln(1.0 - draw.uniform(Purpose::Arrival, number)) / load;
-                next = next + Span::from_ns((wait * on_air.as_ns() as f64) as u64);
+                next += Span::from_ns((wait * on_air.as_ns() as f64) as u64);
                 number += 1;
             }
         };

@@ -264,7 +264,7 @@ pub fn seal_padded(
             (ALIVE, Use::Control, alive(*count), body)
         }
     };
-    seal_kind((kind, purpose), pair, (epoch, member), number, &body)
+    seal_kind(kind, purpose, pair, epoch, member, number, &body)
 }
 
 /// Seals the answer of a member to a message of this number.
@@ -275,13 +275,15 @@ pub fn seal_answer(
     number: MessageId,
     answer: &[u8],
 ) -> Vec<u8> {
-    seal_kind((ANSWER, Use::Message), pair, (epoch, member), number, answer)
+    seal_kind(ANSWER, Use::Message, pair, epoch, member, number, answer)
 }
 
 fn seal_kind(
-    (kind, purpose): (u8, Use),
+    kind: u8,
+    purpose: Use,
     pair: &Root,
-    (epoch, member): (u32, u16),
+    epoch: u32,
+    member: u16,
     number: u64,
     body: &[u8],
 ) -> Vec<u8> {

@@ -37,6 +37,14 @@ struct Taken {
     joins: bool,
 }
 
+/// A symbol of a message of `symbols`, with `left` more of its burst behind it.
+#[derive(Clone, Copy)]
+struct Place {
+    symbol: u16,
+    left: u8,
+    symbols: usize,
+}
+
 /// An incomplete message.
 #[derive(Debug)]
 struct Incomplete {
@@ -133,7 +141,8 @@ impl FecMember {
         match frame {
             Frame::Down { symbol, symbols, left, data, .. } => {
                 self.length = bytes.len();
-                self.down(message, (symbol, left), usize::from(symbols), &data, now)
+                let place = Place { symbol, left, symbols: usize::from(symbols) };
+                self.down(message, place, &data, now)
             }
             Frame::Request { turn, requests, unicast, .. } => {
                 self.request(message, (turn, unicast), &requests, now);
@@ -163,11 +172,11 @@ impl FecMember {
     fn down(
         &mut self,
         message: MessageId,
-        (symbol, left): (u16, u8),
-        symbols: usize,
+        place: Place,
         data: &[u8],
         now: Instant,
     ) -> Option<(MessageId, Vec<u8>)> {
+        let Place { symbol, left, .. } = place;
         // Also a symbol that anyone has repeated: it must not put off a report.
         let decoder = self.incomplete.get(message).and_then(|known| known.decoder.as_ref());
         if self.window.has(message) || decoder.is_some_and(|known| known.has(symbol)) {
@@ -179,7 +188,7 @@ impl FecMember {
         let each = self.spacing.of(message).unwrap_or(self.settings.airtime(self.length));
         let burst_ends = now + u64::from(left) * each;
         let nack_at = now + u64::from(left) * self.interval() + self.backoff(0);
-        let mut whole = self.add(message, (symbol, symbols), data, nack_at)?;
+        let mut whole = self.add(message, place, data, nack_at)?;
         self.window.insert(message);
         let schedule = Schedule::decode(&whole)?;
         // Each frame says how many follow, so all members find about the same start without a
@@ -203,7 +212,7 @@ impl FecMember {
     fn add(
         &mut self,
         message: MessageId,
-        (symbol, symbols): (u16, usize),
+        Place { symbol, symbols, .. }: Place,
         data: &[u8],
         nack_at: Instant,
     ) -> Option<Vec<u8>> {
