@@ -62,6 +62,11 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["stop", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 15");
     lab.ask(&["start", "meter-1"]).expect(1, &["`meter-1` has no program to start", "exec"]);
+    // One that was killed can be started again: its radio is off.
+    lab.ask(&["kill", "meter-1"]).expect(0, &[]);
+    lab.ask(&["ps", "meter-1"]).expect(0, &["  killed"]);
+    lab.ask(&["start", "meter-1"]).expect(0, &[]);
+    lab.ask(&["start", "meter-1"]).expect(1, &["`meter-1` has no program to start"]);
     lab.ask(&["kill", "metre"])
         .expect(1, &["no node and no group has the name `metre`", "server, meter"]);
     lab.ask(&["top", "--once"]).expect(0, &["CPU %", "meter-3"]);

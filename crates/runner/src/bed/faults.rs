@@ -5,7 +5,7 @@ use super::nodes::Nodes;
 use crate::error::Error;
 use experiment::{Plan, PlannedFault, PlannedFaultKind as Kind};
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use units::{Instant, Span};
 
 /// An injected fault, for the run's record.
@@ -34,6 +34,8 @@ pub(crate) struct Faults {
     restarting: Vec<usize>,
     /// Nodes whose services, which were killed, start again once they have ended.
     serving: Vec<usize>,
+    /// Nodes that were killed and not started since.
+    killed: BTreeSet<usize>,
     /// Injected faults, in order.
     pub made: Vec<InjectedFault>,
 }
@@ -64,6 +66,11 @@ impl Faults {
     /// Whether the program of a node starts again once it has ended.
     pub(crate) fn restarts(&self, node: usize) -> bool {
         self.restarting.contains(&node)
+    }
+
+    /// Whether a node was killed and not started since.
+    pub(crate) fn is_killed(&self, node: usize) -> bool {
+        self.killed.contains(&node)
     }
 
     /// The faults that are pending, in the order of their times.
@@ -103,6 +110,11 @@ impl Faults {
         // The last fault wins: a program that is stopped during a restart stays stopped.
         if matches!(what, Kind::Kill | Kind::Stop | Kind::Restart) {
             self.restarting.retain(|waits| *waits != node);
+        }
+        match what {
+            Kind::Kill => drop(self.killed.insert(node)),
+            Kind::Start | Kind::Restart => drop(self.killed.remove(&node)),
+            Kind::Stop | Kind::Pause | Kind::Resume => {}
         }
         match what {
             Kind::Kill => {
@@ -160,6 +172,7 @@ impl Faults {
         self.serving.retain(|waits| *waits != node);
         self.coming.iter_mut().for_each(|due| due.nodes.retain(|(own, _)| *own != node));
         self.coming.retain(|due| !due.nodes.is_empty());
+        self.killed.remove(&node);
     }
 
     /// Handles the end of a node's program.

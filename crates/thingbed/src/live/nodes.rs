@@ -73,13 +73,13 @@ pub(super) const LONGEST: usize = 60;
 fn list(nodes: &[NodeShown]) {
     let rows = nodes.iter().map(|node| {
         let addresses = node.interfaces.iter().map(|(_, _, address)| address.to_string());
-        let (program, state) = node.program.clone().unwrap_or_default();
+        let (program, _) = node.program.clone().unwrap_or_default();
         let addresses = addresses.collect::<Vec<_>>().join(" ");
         let program = match program.char_indices().nth(LONGEST) {
             Some((at, _)) => format!("{}...", &program[..at]),
             None => program,
         };
-        vec![node.name.clone(), node.pid.to_string(), addresses, state, program]
+        vec![node.name.clone(), node.pid.to_string(), addresses, node.state().to_owned(), program]
     });
     say(table(&["NODE", "PROCESS", "ADDRESSES", "STATE", "PROGRAM"], 9, rows.collect()));
 }

@@ -58,12 +58,11 @@ fn page(nodes: &[NodeShown], before: &Usage, now: &Usage, seconds: f64) -> Strin
         let cpu = (ms(sample) - ms(old)).max(0.0) / seconds / 10.0;
         // Counters of a restarted program can be smaller than before.
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-        let state = node.program.as_ref().map_or("", |(_, state)| state.as_str());
         rows.push((
             cpu,
             vec![
                 node.name.clone(),
-                state.to_owned(),
+                node.state().to_owned(),
                 format!("{cpu:.1}"),
                 format!("{:.1}", sample.rss_bytes as f64 / 1e6),
                 format!("{:.1}", rate(sent[1], was_sent[1]) * 8.0 / 1e3),

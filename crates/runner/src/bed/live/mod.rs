@@ -259,6 +259,9 @@ pub struct NodeShown {
     /// send.
     #[serde(default)]
     pub has_own_stack: bool,
+    /// Whether it was killed and not started since: its radio is off.
+    #[serde(default)]
+    pub is_killed: bool,
     /// The folder with its programs' logs, which are named after it.
     pub logs: PathBuf,
     /// The limits of programs in it.
@@ -269,6 +272,17 @@ pub struct NodeShown {
     pub sent: [u64; 2],
     /// Frames and bytes that the medium delivered to it.
     pub received: [u64; 2],
+}
+
+impl NodeShown {
+    /// The state of its program, or whether a node without one was killed; empty otherwise.
+    pub fn state(&self) -> &str {
+        match &self.program {
+            Some((_, state)) => state,
+            None if self.is_killed => "killed",
+            None => "",
+        }
+    }
 }
 
 /// State of a paused program.

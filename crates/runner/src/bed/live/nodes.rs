@@ -22,15 +22,15 @@ impl Bed<'_> {
         let mut inventory = shared.lock();
         let done = match request {
             Request::Lab {} => Ok(Reply::Lab(self.lab_shown(&inventory))),
-            Request::Nodes { nodes } => self.shown(&inventory, &nodes, jobs),
+            Request::Nodes { nodes } => self.shown(&inventory, &nodes, jobs, faults),
             Request::InjectFault { what, nodes } => self
                 .inject_fault(&inventory, what, &nodes, jobs, faults)
-                .and_then(|()| self.shown(&inventory, &nodes, jobs)),
+                .and_then(|()| self.shown(&inventory, &nodes, jobs, faults)),
             Request::Change { nodes, set } => match experiment::node_change(&set) {
                 Err(errors) => Ok(Reply::Wrong(errors.to_string())),
                 Ok(change) => inventory.find(&nodes).and_then(|found| {
                     change_all(&change, &found, &mut inventory, &mut self.lab)?;
-                    self.shown(&inventory, &nodes, jobs)
+                    self.shown(&inventory, &nodes, jobs, faults)
                 }),
             },
             Request::Destroy { nodes } => inventory
@@ -39,7 +39,7 @@ impl Bed<'_> {
                 .map(|()| Reply::Done {}),
             Request::Clone { node, count } => self
                 .add_clones(&mut inventory, &node, count, jobs)
-                .and_then(|names| self.shown(&inventory, &names, jobs)),
+                .and_then(|names| self.shown(&inventory, &names, jobs, faults)),
             Request::Timeline {} => Ok(Reply::Timeline(self.timeline(&inventory, faults))),
             Request::End {} => {
                 self.options.interrupted.store(true, Relaxed);
@@ -117,9 +117,11 @@ impl Bed<'_> {
         let without = |node: &&usize| {
             let planned = &inventory.plan.nodes[**node];
             let broker = inventory.plan.broker();
-            // Its broker or gateway can start again; it cannot be stopped without a kill.
+            // Its broker or gateway can start again; it cannot be stopped without a kill. A killed node's
+            // radio is off.
             let serves = broker.is_some_and(|(_, broker)| broker.runs_on(&planned.name));
-            planned.program.is_none() && !(serves && what == PlannedFaultKind::Start)
+            let is_back = what == PlannedFaultKind::Start && (serves || faults.is_killed(**node));
+            planned.program.is_none() && !is_back
         };
         if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
             let name = &inventory.plan.nodes[*node].name;
@@ -140,6 +142,7 @@ impl Bed<'_> {
         inventory: &Inventory,
         which: &[String],
         jobs: &[Job],
+        faults: &Faults,
     ) -> Result<Reply, String> {
         let nodes = match which.is_empty() {
             true => inventory.present().collect(),
@@ -167,6 +170,7 @@ impl Bed<'_> {
                 forwards: planned.forward,
                 program: own.map(|job| (machine.unwrap_or_else(|| job.argv.join(" ")), state(job))),
                 has_own_stack: planned.has_own_stack(),
+                is_killed: faults.is_killed(node),
                 boundary: lab::Boundary {
                     rooted: planned.root.is_some(),
                     capabilities: planned.capabilities.clone(),
