@@ -141,8 +141,8 @@ fn no_rate_is_a_cliff() {
     }
 }
 
-/// Five members join over a link on which each frame of a handshake takes a second: an answer that is late
-/// is no reason for a handshake from the begin.
+/// Five members join over a link on which each frame of a handshake takes a second: a late answer to a former
+/// hello counts too.
 #[test]
 fn members_join_over_a_kilobit_per_second() {
     let mut world = World::new(&config(&[]), PerformanceMap::shipped(), 5, rate(1e3), 1);

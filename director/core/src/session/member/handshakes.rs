@@ -17,15 +17,14 @@ const HELLO_EVERY: Span = Span::from_ms(500);
 const PROMPTED_EVERY: Span = Span::from_ms(250);
 /// The same for a member that is in a session, and for datagrams that are no part of a handshake.
 const JOINED_EVERY: Span = Span::from_s(2);
-/// After this many hellos and this time a new handshake starts: the hub may have forgotten the previous one.
-/// Over 1 kbit/s an answer takes many seconds, and those to a handshake that was given up only fill the link.
+/// After this many hellos a new handshake starts: the hub may have forgotten the previous one.
 const HELLOS: u32 = 6;
-const PATIENCE: Span = Span::from_s(30);
 /// After this many hellos, and this time, a new handshake names an announced session.
 const UNNAMED: u32 = 2;
 const NAMED_EVERY: Span = Span::from_s(2);
-/// Maximum handshakes in progress: the answer to a former hello can be late.
-const MAX_HANDSHAKES: usize = 2;
+/// Maximum handshakes in progress, as many as a hub keeps of a member: the answer to a former hello can be
+/// late, over 1 kbit/s by many seconds.
+const MAX_HANDSHAKES: usize = 4;
 /// Hellos that an announcement causes at a member in a session; without an answer it stays there.
 const TRIES: u32 = 4;
 
@@ -143,8 +142,7 @@ impl Handshakes {
         // A hub that does not answer may want to see that the hello is not a recorded one.
         let named = self.announced.is_none() || self.announced == self.named;
         let anew = !named && self.hellos >= UNNAMED && now >= self.began_at + NAMED_EVERY;
-        let is_over = self.hellos >= HELLOS && now >= self.began_at + PATIENCE;
-        if self.open.is_empty() || is_over || anew {
+        if self.open.is_empty() || self.hellos >= HELLOS || anew {
             let session = self.announced;
             self.open.push_back(Initiator::new(psk, rng.bytes(), session.as_ref()));
             (self.hellos, self.began_at, self.named) = (0, now, session);
