@@ -38,9 +38,12 @@ impl Sweep {
                     let known = &group[0].1;
                     let alike = (known.status, &known.name) == (reason.status, &reason.name);
                     // Values of one kind of evidence differ in each run; their range is shown. Failures are
-                    // alike if their texts are, but for the numbers of nodes and times.
-                    let texts =
-                        || without_numbers(&known.detail) == without_numbers(&reason.detail);
+                    // alike if their texts are, but for the numbers of nodes and times; reasons of earlier
+                    // versions have their values in the text.
+                    let texts = || match reason.name.name() {
+                        "" => known.detail == reason.detail,
+                        _ => without_numbers(&known.detail) == without_numbers(&reason.detail),
+                    };
                     alike && (reason.value.is_some() || texts())
                 };
                 match groups.iter_mut().find(|group| same(group)) {
