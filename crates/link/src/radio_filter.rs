@@ -130,9 +130,9 @@ impl RadioFilter {
         let requests = header.as_ref().is_some_and(|header| header.requests);
         let own = self.stations.get_mut(sender);
         let concerned = match (target, own) {
-            (Address::Short(address), Some(own)) if requests && !own.for_all => {
+            (Address::Short(address), Some(own)) if requests => {
                 own.unanswered = true;
-                self.holders.get(&address)
+                if own.for_all { None } else { self.holders.get(&address) }
             }
             (Address::Extended(address), _) => self.owners.get(&address),
             _ => None,
@@ -248,6 +248,7 @@ mod tests {
         assert_eq!(sent(&mut filter, short(2, 0xb, 0xa)), [1]);
         // Station 2 may have been assigned the address since.
         assert_eq!(sent(&mut filter, short(2, 0xb, 0xa)), all);
+        assert_eq!(sent(&mut filter, short(2, 0xb, 0xa)), all, "the channel can have lost it");
         assert_eq!(sent(&mut filter, short(3, 0xb, 0xa)), [1]);
         // The acknowledgement was lost; an acknowledgement of another station says nothing.
         filter.sent(1, &datagram(&[2, 0, 3, 0, 0]));
