@@ -90,6 +90,8 @@ pub struct Features {
     pub zero_rtt: bool,
     /// One transmission reaches all members.
     pub multicast: bool,
+    /// It sends to each member where multicast does not work, or always.
+    pub by_unicast: bool,
     /// Its traffic measures the path's rate, or it has congestion control.
     pub measures: bool,
     /// Supported patterns.

@@ -25,6 +25,7 @@ pub static MODEL: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: false,
+        by_unicast: true,
         measures: true,
         patterns: ALL,
     },

@@ -23,6 +23,7 @@ pub static MODEL: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: true,
+        by_unicast: true,
         measures: true,
         patterns: MANY,
     },
@@ -101,6 +102,8 @@ struct Hub {
     epoch: u32,
     /// A single member needs no multicast.
     single: bool,
+    /// Whether multicast works.
+    multicast: bool,
     /// Bytes or energy are limited.
     efficient: bool,
     events: Vec<CarrierEvent>,
@@ -114,7 +117,7 @@ impl Hub {
         let members = (0..params.members).map(keys).collect();
         let hub = FecHub::new(settings(params), hub_keys(params), members);
         let (single, efficient) = (params.members == 1, params.efficient);
-        Self { hub, epoch, single, efficient, events: Vec::new() }
+        Self { hub, epoch, single, multicast: true, efficient, events: Vec::new() }
     }
 
     fn collect_events(&mut self) {
@@ -152,7 +155,7 @@ impl HubCarrier for Hub {
 
     fn reaches_all(&self, to: &[MemberId]) -> bool {
         // A message to one goes by unicast.
-        to.len() > 1 && !self.single
+        to.len() > 1 && !self.single && self.multicast
     }
 
     fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Instant) -> bool {
@@ -205,12 +208,17 @@ impl HubCarrier for Hub {
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }
 
+    fn set_multicast(&mut self, works: bool) {
+        self.multicast = works;
+        self.hub.set_multicast(works);
+    }
+
     fn set_apart(&mut self, apart: &BTreeMap<MemberId, f64>) {
         self.hub.set_apart(apart);
     }
 
     fn pace(&mut self, flow: &Flow) {
-        self.hub.pace(flow.rate_bit_s);
+        self.hub.pace(flow.rate_bit_s, flow.charge);
         let settings = self.hub.settings();
         settings.patience = flow.patience;
         // Requests must not come before answers that wait in queues.

@@ -182,6 +182,8 @@ pub trait HubCarrier: Send {
     fn set_bundles(&mut self, _member: MemberId, _reads: bool) {}
     /// Updates which members lose far more than the others, and their loss, 0 to 1.
     fn set_apart(&mut self, _apart: &BTreeMap<MemberId, f64>) {}
+    /// Sets whether multicast works. It does until this is called.
+    fn set_multicast(&mut self, _works: bool) {}
     /// Updates the sending rate.
     fn pace(&mut self, _flow: &Flow) {}
 }

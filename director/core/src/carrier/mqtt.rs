@@ -18,6 +18,7 @@ pub static MODEL: Model = Model {
         boundaries: true,
         zero_rtt: false,
         multicast: false,
+        by_unicast: true,
         measures: true,
         patterns: ALL,
     },

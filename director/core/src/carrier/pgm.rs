@@ -18,6 +18,7 @@ pub static MODEL: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: true,
+        by_unicast: false,
         measures: true,
         patterns: MANY,
     },

@@ -31,6 +31,7 @@ pub const FEATURES: Features = Features {
     boundaries: true,
     zero_rtt: true,
     multicast: false,
+    by_unicast: true,
     measures: false,
     patterns: ALL,
 };

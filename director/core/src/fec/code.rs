@@ -53,7 +53,7 @@ fn shape(symbols: usize, symbol: usize) -> Result<ObjectTransmissionInformation,
 }
 
 /// Encodes a message as a stream of symbols.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Encoder {
     source: Vec<u8>,
     symbol: usize,

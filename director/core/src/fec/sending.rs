@@ -3,7 +3,8 @@
 use super::code::{Decoder, Encoder};
 use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
 use super::passage::Passage;
-use super::plan::{FecSettings, HANDLING, ResponseKind, slot_index};
+use super::hub::Way;
+use super::plan::{FecSettings, HANDLING, ResponseKind, Schedule, slot_index};
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -88,8 +89,6 @@ pub(super) struct Sending {
     pub sent_at: Instant,
     /// Whether symbols were sent after the first burst.
     pub repaired: bool,
-    /// The receiver, if there is only one.
-    pub only: Option<u16>,
     /// Members that have not responded completely.
     pub awaited: BTreeMap<u16, Awaited>,
     /// Members that have.
@@ -172,6 +171,10 @@ pub(super) struct Shape {
     pub answer_code: usize,
     /// Number of awaited answers of all messages.
     pub awaited: usize,
+    /// Number of answers under way to messages that went to single members of a group.
+    pub singly: u64,
+    /// When the last frame has arrived.
+    pub heard_at: Instant,
 }
 
 /// Copies of a request: it is short, and a lost one costs a round.
@@ -194,6 +197,55 @@ impl Shape {
 }
 
 impl Sending {
+    /// A message to `awaited` members, with a first burst of `left` symbols.
+    pub fn new(
+        encoder: Encoder,
+        schedule: Schedule,
+        left: u16,
+        awaited: BTreeMap<u16, Awaited>,
+        until: Option<Instant>,
+    ) -> Self {
+        Self {
+            encoder,
+            response: schedule.response,
+            slot: Span::from_us(schedule.slot_us.into()),
+            extra_symbols: schedule.more,
+            next: 0,
+            left,
+            more: 0,
+            burst: left,
+            over_at: Instant::START,
+            sent_at: Instant::START,
+            repaired: false,
+            awaited,
+            responded: Vec::new(),
+            reached: false,
+            slots_at: None,
+            passage: None,
+            turn: 0,
+            ask_at: Instant::START,
+            until,
+            arrivals: Arrivals::default(),
+        }
+    }
+
+    /// What a member lacks of it, in a message to that one alone, with `burst` symbols if it has none.
+    pub fn part(&self, member: u16, awaited: Awaited, burst: u16) -> Self {
+        let begun = awaited.responded;
+        Self {
+            encoder: self.encoder.clone(),
+            left: if begun { 0 } else { burst },
+            burst,
+            repaired: true,
+            awaited: BTreeMap::from([(member, awaited)]),
+            responded: Vec::new(),
+            slots_at: self.slots_at.filter(|_| begun),
+            arrivals: Arrivals::default(),
+            passage: None,
+            ..*self
+        }
+    }
+
     /// Whether no member has responded without unicast.
     pub fn no_response(&self) -> bool {
         !self.reached
@@ -246,7 +298,7 @@ impl Sending {
     /// The next symbol for all members, if any.
     pub fn symbol(
         &mut self,
-        message: MessageId,
+        way: Way,
         shape: &Shape,
         now: Instant,
     ) -> Option<Frame<'static>> {
@@ -257,16 +309,16 @@ impl Sending {
             self.repaired = true;
         }
         self.left = self.left.checked_sub(1)?;
-        let frame = self.take(message, self.left);
+        let frame = self.take(way.message, self.left);
         if self.left == 0 {
             self.over_at = now + shape.settings.airtime(frame.encode().len() + shape.code);
-            self.end_burst(message, shape, now);
+            self.end_burst(way, shape, now);
         }
         Some(frame)
     }
 
     /// The slots begin at the end of the first burst.
-    fn end_burst(&mut self, message: MessageId, shape: &Shape, now: Instant) {
+    fn end_burst(&mut self, way: Way, shape: &Shape, now: Instant) {
         if self.slots_at.is_some() {
             return;
         }
@@ -276,7 +328,7 @@ impl Sending {
         // make answers count as late: requests for what is under way fill the channel.
         let grace = if self.slot > Span::ZERO {
             shape.settings.round_trip.max(TICK)
-                + shape.queue(8)
+                + shape.queue(if way.only.is_some() { 2 } else { 8 })
                 + shape.settings.patience
                 + shape.others(self.awaited.len())
         } else {
@@ -293,9 +345,11 @@ impl Sending {
         }
         // The slot of a single receiver is only a sign to answer at once (`AT_ONCE`).
         let own =
-            self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { Span::ZERO });
+            self.slot.max(if way.only.is_some() { self.answer_takes(shape) } else { Span::ZERO });
+        // Others answer at the same time.
+        let grace = grace + shape.singly * self.answer_takes(shape);
         for (member, awaited) in &mut self.awaited {
-            let place = u64::from(slot_index(*member, shape.settings.members, message));
+            let place = u64::from(slot_index(*member, shape.settings.members, way.message));
             awaited.due = over + place * self.slot + own + grace;
         }
     }
@@ -310,7 +364,7 @@ impl Sending {
     }
 
     /// Requests late answers, if any.
-    pub fn ask(&mut self, shape: &Shape, now: Instant) -> Vec<Request> {
+    pub fn ask(&mut self, only: Option<u16>, shape: &Shape, now: Instant) -> Vec<Request> {
         if self.slots_at.is_none() || self.left > 0 || self.ask_at > now {
             return Vec::new();
         }
@@ -354,7 +408,9 @@ impl Sending {
             awaited.unanswered += 1;
             requests.push(Request { member: *member, symbols });
         }
-        let queue = shape.queue(4) + shape.others(self.awaited.len());
+        let singly = shape.singly * self.answer_takes(shape);
+        let most = if only.is_some() { 2 } else { 4 };
+        let queue = shape.queue(most) + shape.others(self.awaited.len()) + singly;
         let copies = queue + frame * COPIES as u64;
         // Not before a timer's tick: the ends can be late by that.
         let answered = now
@@ -362,7 +418,9 @@ impl Sending {
             + settings.patience
             + copies
             + Span::from_ns_f64(asked);
-        let silent = self.no_response();
+        // Another member's answer shows that the path works: it is the member's loss.
+        let others = only.is_some() && shape.settings.members > 1 && shape.heard_at > self.over_at;
+        let silent = self.no_response() && !others;
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.

@@ -48,8 +48,10 @@ impl Policy {
         });
         let (pattern, may_fall_back) = (self.pattern, self.may_fall_back());
         // Maps cover answered messages; analytic predictions cover the others.
+        let no_multicast = self.no_multicast;
         let predict = |model: ModelId, (here, near): (&Conditions, &Near)| {
             let fits = model.fits(here);
+            let model = if no_multicast { sent_singly(model) } else { model };
             let measured = || pattern.is_answered().then(|| map.predict(model, near)).flatten();
             let guessed = || guess(model, pattern, (here, near), map);
             fits.then(|| measured().or_else(guessed)).flatten()
@@ -77,7 +79,8 @@ impl Policy {
             });
             let used = candidate.predicted.as_ref().map_or(0.0, |(figures, _)| figures.bytes);
             let spends = candidate.model.repairs_ahead();
-            let least = spends.then(|| candidate.model.predict(pattern, here)).flatten();
+            let model = if no_multicast { sent_singly(candidate.model) } else { candidate.model };
+            let least = spends.then(|| model.predict(pattern, here)).flatten();
             candidate.needs = least.map_or(used, |least| used.min(least.bytes));
             let bad = bad.as_ref().filter(|_| loses(candidate.model));
             let at_worst = bad.and_then(|bad| predict(candidate.model, (&worst, bad)));
@@ -102,7 +105,7 @@ impl Policy {
 
     /// Cautious cost of a model; `None` if it cannot work here, or has no prediction.
     pub(super) fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
-        let blocked = self.no_multicast && candidate.model.features().multicast;
+        let blocked = self.no_multicast && !candidate.model.features().by_unicast;
         let loses = self.fall_back && !candidate.model.features().reliable;
         // Only plain datagrams can be longer than a packet.
         let long = here.payload + WHOLE_OVERHEAD > here.mtu;
@@ -140,6 +143,13 @@ impl Policy {
         }
         Some(cost * (1.0 - PREFERENCE_DISCOUNT).powi(candidate.score))
     }
+}
+
+/// The model whose figures are those of a model without multicast.
+fn sent_singly(model: ModelId) -> ModelId {
+    let features = model.features();
+    // No figures were measured; a message to each member, and timeouts, are those of `udp-arq`.
+    if features.multicast && features.by_unicast { ModelId::UdpArq } else { model }
 }
 
 /// Analytic prediction for a model without measurements, and its distance to measurements. It is

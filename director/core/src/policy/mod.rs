@@ -229,9 +229,10 @@ impl Policy {
         self.at = None;
     }
 
-    /// Sets whether multicast works; without it, multicast models are excluded.
+    /// Sets whether multicast works; without it, models that need it are excluded.
     pub fn multicast(&mut self, gets_through: bool) {
         self.no_multicast = !gets_through;
+        self.at = None;
         // Their failures were the network's fault.
         let others = self.candidates.iter_mut().filter(|c| c.model.features().multicast);
         others.for_each(|candidate| candidate.correction = candidate.correction.min(0.0));

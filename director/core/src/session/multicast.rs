@@ -9,7 +9,8 @@ const FIRST_DELAY: Span = Span::from_s(2);
 /// Maximum interval of probes. A probe and its answer are some 150 bytes: less than 1 % of the
 /// traffic of any session for which multicast pays off.
 const MAX_INTERVAL: Span = Span::from_s(30);
-/// Number of consecutive probes that must be answered.
+/// Number of probes that must be answered. Not in a row: where multicast is blocked none is answered, and on
+/// a path with losses two in a row can take minutes.
 const CONFIRMATIONS: u32 = 2;
 
 /// State of multicast.
@@ -49,7 +50,6 @@ impl MulticastHealth {
         let Some(wait) = self.interval else { return };
         if self.probed.replace(member).is_some() {
             // The previous probe was not answered.
-            self.answered = 0;
             self.interval = Some((wait * 3 / 2).min(MAX_INTERVAL));
         }
         self.probe_at = now + wait;
@@ -68,6 +68,7 @@ impl MulticastHealth {
             return true;
         }
         // Send the next probe soon, to confirm.
+        self.interval = Some(FIRST_DELAY);
         self.probe_at = self.probe_at.min(now + FIRST_DELAY / 4);
         false
     }

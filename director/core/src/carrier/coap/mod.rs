@@ -17,6 +17,7 @@ pub static CONFIRMABLE: Model = Model {
         boundaries: true,
         zero_rtt: true,
         multicast: false,
+        by_unicast: true,
         measures: false,
         patterns: ALL,
     },

@@ -2,7 +2,7 @@
 //! those that it does not reach. The hub sends them symbols by unicast, of the same encoding, before
 //! they ask for any.
 
-use super::FecHub;
+use super::{FecHub, Way};
 use crate::fec::plan::FecSettings;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -33,11 +33,7 @@ impl FecHub {
 
     /// Plans symbols by unicast for members that will lack some after the first burst.
     pub(super) fn send_ahead(&mut self, message: MessageId) {
-        let Some(sending) = self.sending.get(&message) else { return };
-        // A single receiver gets the burst by unicast anyway.
-        if sending.only.is_some() {
-            return;
-        }
+        let Some(sending) = self.sending.get(&Way::group(message)) else { return };
         let (symbols, burst) = (sending.encoder.symbols(), sending.left);
         let trial = message.is_multiple_of(TRIAL);
         let ahead = |member: u16| {
@@ -53,7 +49,7 @@ impl FecHub {
         };
         let ahead: Vec<(u16, u16)> =
             sending.awaited.keys().map(|member| (*member, ahead(*member))).collect();
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let Some(sending) = self.sending.get_mut(&Way::group(message)) else { return };
         for (member, ahead) in ahead.into_iter().filter(|(_, ahead)| *ahead > 0) {
             if let Some(awaited) = sending.awaited.get_mut(&member) {
                 (awaited.unicast, awaited.ahead) = (ahead, true);

@@ -6,12 +6,14 @@ mod apart;
 mod over;
 mod rate;
 mod receive;
+mod way;
 
 use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
 use super::passage::Delivered;
 use super::plan::{FecSettings, ResponseKind, Schedule};
-use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape, Unreachable};
+pub(super) use self::way::Way;
+use super::sending::{Awaited, COPIES, Sending, Shape, Unreachable};
 use crate::capacity::Train;
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -76,7 +78,7 @@ pub struct FecHub {
     settings: FecSettings,
     own: Keys,
     members: Vec<Checker>,
-    sending: BTreeMap<MessageId, Sending>,
+    sending: BTreeMap<Way, Sending>,
     /// Schedules of recent messages, for retransmissions.
     schedules: BTreeMap<MessageId, Schedule>,
     /// Finished messages, and the members whose answers had arrived.
@@ -87,6 +89,12 @@ pub struct FecHub {
     apart: BTreeMap<u16, f64>,
     /// Number of consecutive members that only unicast reaches.
     no_multicast_count: u32,
+    /// Whether messages to several members go to each of them by unicast: multicast does not work.
+    each: bool,
+    /// Time on air of a message by unicast and of its answer, in that of the message; 1 or more.
+    charge: f64,
+    /// When the last frame has arrived.
+    heard_at: Instant,
     /// Queued control frames: to all members, or to one by unicast.
     control: VecDeque<(Option<u16>, Frame<'static>)>,
     newest: MessageId,
@@ -115,6 +123,9 @@ impl FecHub {
             unreachable: BTreeMap::new(),
             apart: BTreeMap::new(),
             no_multicast_count: 0,
+            each: false,
+            charge: 1.0,
+            heard_at: Instant::START,
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
@@ -126,10 +137,23 @@ impl FecHub {
         }
     }
 
-    /// Sets the sending rate in bit/s, also of slots of messages that follow.
-    pub fn pace(&mut self, rate_bit_s: f64) {
-        self.settings.rate_bit_s = rate_bit_s;
+    /// Sets the sending rate in bit/s, also of slots of messages that follow, and the time on air of a
+    /// message and its answer, in that of the message; 1 or more.
+    pub fn pace(&mut self, rate_bit_s: f64, charge: f64) {
+        (self.settings.rate_bit_s, self.charge) = (rate_bit_s, charge);
         self.pace.set_rate(rate_bit_s);
+    }
+
+    /// Sets whether multicast works. If it does not, messages that follow go to each member by unicast
+    /// (decision 142).
+    pub fn set_multicast(&mut self, works: bool) {
+        self.each = !works && self.members.len() > 1;
+        if works {
+            self.unreachable.clear();
+        }
+        let divides = |way: &&Way| self.each && way.only.is_none();
+        let group: Vec<Way> = self.sending.keys().filter(divides).copied().collect();
+        group.into_iter().for_each(|way| self.divide(way));
     }
 
     /// The parameters; changes do not affect the symbols of messages in flight.
@@ -162,23 +186,13 @@ impl FecHub {
             (member, Awaited { loss, ..Awaited::default() })
         };
         let awaited: BTreeMap<u16, Awaited> = to.iter().filter_map(known).map(fresh).collect();
-        if let Some(sending) = self.sending.get_mut(&message) {
-            // The message is in flight to others: a new receiver gets symbols of the same
-            // encoding, and is asked at once.
-            for (member, fresh) in awaited {
-                sending.awaited.entry(member).or_insert_with(|| {
-                    sending.only = None;
-                    fresh
-                });
-            }
-            let enough = self.settings.frames_for(sending.encoder.symbols());
-            sending.more = sending.more.max(enough);
+        let awaited = self.join(message, awaited);
+        if awaited.is_empty() {
             return Ok(());
         }
         // A single receiver answers at once; a minority of the group is asked in turn.
-        let only = awaited.keys().next().copied().filter(|_| awaited.len() == 1);
-        let schedule = self.schedule_for(response, awaited.len());
-        let slot = Span::from_us(schedule.slot_us.into());
+        let alone = self.each || awaited.len() == 1;
+        let schedule = self.schedule_for(response, if alone { 1 } else { awaited.len() });
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
         if self.schedules.len() > REMEMBERED * 8 {
@@ -186,41 +200,75 @@ impl FecHub {
         }
         let whole = [&schedule.encode()[..], bytes].concat();
         let encoder = Encoder::new(&whole, symbol_size(whole.len(), symbol))?;
-        let settings = only.map_or(self.settings, |only| self.settings_of(only));
-        let least = settings.first_burst(encoder.symbols(), awaited.len());
-        let left = settings.worthwhile_frames(encoder.symbols(), least, 1.0);
-        let sending = Sending {
-            encoder,
-            response,
-            slot,
-            extra_symbols: schedule.more,
-            next: 0,
-            left,
-            more: 0,
-            only,
-            burst: left,
-            over_at: Instant::START,
-            sent_at: Instant::START,
-            repaired: false,
-            awaited,
-            responded: Vec::new(),
-            reached: false,
-            slots_at: None,
-            passage: None,
-            turn: 0,
-            ask_at: Instant::START,
-            until,
-            arrivals: Arrivals::default(),
-        };
         self.newest = self.newest.max(message);
-        self.sending.insert(message, sending);
-        self.send_ahead(message);
+        if !alone {
+            let least = self.settings.first_burst(encoder.symbols(), awaited.len());
+            let left = self.settings.worthwhile_frames(encoder.symbols(), least, 1.0);
+            let sending = Sending::new(encoder, schedule, left, awaited, until);
+            self.sending.insert(Way::group(message), sending);
+            self.send_ahead(message);
+            return Ok(());
+        }
+        for (member, fresh) in awaited {
+            let settings = self.settings_of(member);
+            let least = settings.first_burst(encoder.symbols(), 1);
+            let left = settings.worthwhile_frames(encoder.symbols(), least, 1.0);
+            let only = BTreeMap::from([(member, fresh)]);
+            let sending = Sending::new(encoder.clone(), schedule, left, only, until);
+            self.sending.insert(Way::single(message, member), sending);
+        }
         Ok(())
+    }
+
+    /// Adds receivers to a message in flight; returns those that need one to themselves.
+    fn join(
+        &mut self,
+        message: MessageId,
+        mut awaited: BTreeMap<u16, Awaited>,
+    ) -> BTreeMap<u16, Awaited> {
+        let settings = self.settings;
+        let again = |sending: &mut Sending| {
+            sending.more = sending.more.max(settings.frames_for(sending.encoder.symbols()));
+        };
+        let sending = &mut self.sending;
+        awaited.retain(|member, _| {
+            let known = sending.get_mut(&Way::single(message, *member));
+            known.map(again).is_none()
+        });
+        let known = self.sending.range(Way::all(message)).next().map(|(way, _)| *way);
+        let Some(way) = known.filter(|_| !self.each && !awaited.is_empty()) else { return awaited };
+        // A new receiver gets symbols of the same encoding, and is asked at once.
+        if let Some(mut sending) = self.sending.remove(&way) {
+            for (member, fresh) in core::mem::take(&mut awaited) {
+                sending.awaited.entry(member).or_insert(fresh);
+            }
+            again(&mut sending);
+            self.sending.insert(Way::group(message), sending);
+        }
+        awaited
+    }
+
+    /// Sends what members lack of a message to each of them by unicast.
+    fn divide(&mut self, way: Way) {
+        let Some(mut group) = self.sending.remove(&way) else { return };
+        for (member, awaited) in core::mem::take(&mut group.awaited) {
+            let settings = self.settings_of(member);
+            let symbols = group.encoder.symbols();
+            let burst = settings.worthwhile_frames(symbols, settings.first_burst(symbols, 1), 1.0);
+            let own = group.part(member, awaited, burst);
+            self.sending.insert(Way::single(way.message, member), own);
+        }
+    }
+
+    /// The way of a message to a member.
+    fn way(&self, message: MessageId, member: u16) -> Way {
+        let single = Way::single(message, member);
+        if self.sending.contains_key(&single) { single } else { Way::group(message) }
     }
 
     /// Waits no longer for what these members lack of a message.
     pub fn withdraw(&mut self, message: MessageId, members: &[MemberId]) {
-        if let Some(sending) = self.sending.get_mut(&message) {
+        for (_, sending) in self.sending.range_mut(Way::all(message)) {
             let lacks = |member: &u16| !members.contains(&MemberId::from(*member));
             sending.awaited.retain(|member, _| lacks(member));
         }
@@ -261,50 +309,60 @@ impl FecHub {
         };
         let mut bytes = frame.encode();
         self.own.sign(&mut bytes);
-        self.pace.sent(bytes.len(), now);
+        // By unicast the answer comes while the next members get the message.
+        let leaves_room = self.each && matches!(frame, Frame::Down { .. });
+        self.pace.charge(bytes.len(), if leaves_room { self.charge } else { 1.0 }, now);
         (Some((to.map(MemberId::from), bytes)), Some(self.pace.next_at()))
     }
 
     fn shape(&self) -> Shape {
         let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
         let codes = (self.own.code_len(), self.answer_code());
-        Shape { settings: self.settings, code: codes.0, answer_code: codes.1, awaited }
+        let asked = |(way, sending): &(&Way, &Sending)| way.only.is_some() && sending.slots_at.is_some();
+        let singly = if self.each { self.sending.iter().filter(asked).count() } else { 0 };
+        Shape {
+            settings: self.settings,
+            code: codes.0,
+            answer_code: codes.1,
+            awaited,
+            singly: singly as u64,
+            heard_at: self.heard_at,
+        }
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.
     fn symbol(&mut self, now: Instant) -> Option<(Option<u16>, Frame<'static>)> {
         let shape = self.shape();
-        let next = |(id, sending): (&MessageId, &mut Sending)| {
-            let only = sending.only;
-            sending.symbol(*id, &shape, now).map(|frame| (*id, only, frame))
+        let next = |(way, sending): (&Way, &mut Sending)| {
+            sending.symbol(*way, &shape, now).map(|frame| (*way, frame))
         };
         let mut begun = self.sending.iter_mut().filter(|(_, sending)| sending.next > 0);
         let to_all = begun.find_map(next).or_else(|| {
-            let message = self.next_to_begin(&shape, now)?;
-            next((&message, self.sending.get_mut(&message)?))
+            let way = self.next_to_begin(&shape, now)?;
+            next((&way, self.sending.get_mut(&way)?))
         });
-        if let Some((message, only, frame)) = to_all {
-            self.passes(message, &frame, now);
-            return Some((only, frame));
+        if let Some((way, frame)) = to_all {
+            self.passes(way, &frame, now);
+            return Some((way.only, frame));
         }
         let mut sending = self.sending.iter_mut();
-        let (member, frame) = sending.find_map(|(id, sending)| sending.unicast(*id))?;
+        let (member, frame) = sending.find_map(|(way, sending)| sending.unicast(way.message))?;
         Some((Some(member), frame))
     }
 
     /// The message to begin next.
-    fn next_to_begin(&self, shape: &Shape, now: Instant) -> Option<MessageId> {
+    fn next_to_begin(&self, shape: &Shape, now: Instant) -> Option<Way> {
         let waiting = || self.sending.iter().filter(|(_, sending)| sending.is_unbegun());
         let needed = now + waiting().next()?.1.needs(shape);
         let next = first_in_time(waiting().map(|(_, sending)| sending.until), needed)?;
-        waiting().nth(next).map(|(message, _)| *message)
+        waiting().nth(next).map(|(way, _)| *way)
     }
 
     /// Requests late answers.
     fn ask(&mut self, now: Instant) {
         let shape = self.shape();
-        for (message, sending) in &mut self.sending {
-            let requests = sending.ask(&shape, now);
+        for (way, sending) in &mut self.sending {
+            let requests = sending.ask(way.only, &shape, now);
             if requests.is_empty() {
                 continue;
             }
@@ -322,21 +380,22 @@ impl FecHub {
                     .get(*member)
                     .is_some_and(|a| a.unanswered > unanswered && !a.responded)
             };
-            if sending.only.is_none() {
+            if way.only.is_none() {
                 for member in asked.iter().filter(silent).take(room) {
                     self.unreachable.entry(*member).or_default();
                 }
             }
+            let turn = sending.turn;
             let request = |unicast| {
-                let (turn, requests) = (sending.turn, requests.clone());
-                Frame::Request { message: *message as u16, turn, requests, unicast }
+                let requests = requests.clone();
+                Frame::Request { message: way.message as u16, turn, requests, unicast }
             };
-            self.control.extend(core::iter::repeat_n((sending.only, request(false)), COPIES));
+            self.control.extend(core::iter::repeat_n((way.only, request(false)), COPIES));
             // Unicast copies follow the multicast ones: a member that only gets these receives
             // no multicast.
             let unreachable =
                 asked.into_iter().filter(|member| self.unreachable.contains_key(member));
-            if sending.only.is_none() {
+            if way.only.is_none() {
                 self.control.extend(unreachable.map(|member| (Some(member), request(true))));
                 // A lost request costs such a member a round.
                 let apart = requests.iter().map(|request| request.member);

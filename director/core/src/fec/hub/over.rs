@@ -1,6 +1,6 @@
 //! Messages that are finished, and the report of that to members.
 
-use super::{FecHub, HubEvent, REMEMBERED};
+use super::{FecHub, HubEvent, REMEMBERED, Way};
 use crate::Instant;
 use crate::fec::frame::Frame;
 use crate::fec::plan::ResponseKind;
@@ -18,10 +18,11 @@ impl FecHub {
         let over = |sending: &Sending| {
             sending.awaited.is_empty() || sending.until.is_some_and(|until| until <= now)
         };
-        let done: Vec<MessageId> =
-            self.sending.iter().filter(|(_, sending)| over(sending)).map(|(id, _)| *id).collect();
-        for message in done {
-            let Some(sending) = self.sending.remove(&message) else { continue };
+        let done: Vec<Way> =
+            self.sending.iter().filter(|(_, sending)| over(sending)).map(|(way, _)| *way).collect();
+        for way in done {
+            let Some(sending) = self.sending.remove(&way) else { continue };
+            let message = way.message;
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
             // A member that has only acknowledged has nothing to send, and needs no report; nor has one
@@ -37,8 +38,10 @@ impl FecHub {
                 }
             }
             let frames = answered_frames(message, &members, self.answered_room());
-            let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
-            self.control.extend(copies.map(|frame| (sending.only, frame)));
+            // Who misses the only copy keeps the answer for longer.
+            let copies = if self.each && way.only.is_some() { 1 } else { LAST_COPIES };
+            let copies = (0..copies).flat_map(|_| frames.iter().cloned());
+            self.control.extend(copies.map(|frame| (way.only, frame)));
             match self.over.iter_mut().find(|(over, _)| *over == message) {
                 // It has gone to others before.
                 Some((_, known)) => known.iter_mut().zip(&members).for_each(|(a, b)| *a |= b),
@@ -56,13 +59,14 @@ impl FecHub {
     }
 
     /// Repeats the final report: a member has missed that a message is finished.
-    pub(super) fn say_over(&mut self, message: MessageId) {
+    pub(super) fn say_over(&mut self, message: MessageId, member: u16) {
         let known = self.over.iter().find(|(over, _)| *over == message);
         if self.control.is_empty()
             && let Some((_, members)) = known
         {
             let frames = answered_frames(message, members, self.answered_room());
-            self.control.extend(frames.into_iter().map(|frame| (None, frame)));
+            let to = Some(member).filter(|_| self.each);
+            self.control.extend(frames.into_iter().map(|frame| (to, frame)));
         }
     }
 }

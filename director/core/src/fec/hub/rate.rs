@@ -1,6 +1,6 @@
 //! What acknowledgements, and answers that are shorter than messages, tell of the path's rate.
 
-use super::FecHub;
+use super::{FecHub, Way};
 use crate::fec::frame::{Frame, HEADER};
 use crate::fec::passage::{Arrival, Passage};
 use crate::fec::plan::{ResponseKind, slot_index};
@@ -9,9 +9,9 @@ use crate::{Instant, Span};
 
 impl FecHub {
     /// A symbol of a message goes to all its receivers.
-    pub(super) fn passes(&mut self, message: MessageId, frame: &Frame<'_>, now: Instant) {
+    pub(super) fn passes(&mut self, way: Way, frame: &Frame<'_>, now: Instant) {
         let Frame::Down { data, .. } = frame else { return };
-        let Some(sending) = self.sending.get(&message) else { return };
+        let Some(sending) = self.sending.get(&way) else { return };
         // Answers that take longer than their message tell the rate themselves.
         let answers = match sending.response {
             ResponseKind::Acknowledgements => 0,
@@ -27,14 +27,15 @@ impl FecHub {
             Passage::new(self.delivered, all.all(|passage| passage.is_over), now)
         });
         passage.send(bytes);
-        if let Some(sending) = self.sending.get_mut(&message) {
+        if let Some(sending) = self.sending.get_mut(&way) {
             sending.passage = Some(passage);
         }
     }
 
     /// A member has acknowledged a message, or begins to answer it.
     pub(super) fn has_passed(&mut self, message: MessageId, member: u16, now: Instant) {
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let way = self.way(message, member);
+        let Some(sending) = self.sending.get_mut(&way) else { return };
         let (Some(awaited), Some(passage)) = (sending.awaited.get(&member), &mut sending.passage)
         else {
             return;
@@ -47,7 +48,7 @@ impl FecHub {
             return;
         }
         let place = u64::from(slot_index(member, self.settings.members, message));
-        let waited = if sending.only.is_some() { Span::ZERO } else { place * sending.slot };
+        let waited = if way.only.is_some() { Span::ZERO } else { place * sending.slot };
         let arrival = Arrival {
             at: now - waited,
             sent_at: sending.over_at,

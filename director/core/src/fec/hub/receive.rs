@@ -1,6 +1,6 @@
 //! Frames from members.
 
-use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent};
+use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, Way};
 use crate::bundle;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING};
@@ -26,6 +26,7 @@ impl FecHub {
         };
         let Some(own) = self.members.get_mut(usize::from(member)) else { return false };
         let Some(plain) = own.check(bytes, now) else { return false };
+        self.heard_at = now;
         let frames = bundle::parts(plain).filter(|part| Frame::member(part) == Some(member));
         let mut known = false;
         for frame in frames.filter_map(Frame::decode) {
@@ -68,7 +69,10 @@ impl FecHub {
         now: Instant,
     ) {
         let code = self.answer_code();
-        let Some(sending) = self.sending.get_mut(&message) else { return self.say_over(message) };
+        let way = self.way(message, member);
+        let Some(sending) = self.sending.get_mut(&way) else {
+            return self.say_over(message, member);
+        };
         if sending.response != ResponseKind::Answers {
             return;
         }
@@ -93,11 +97,11 @@ impl FecHub {
         if begins {
             self.has_passed(message, member, now);
         }
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let Some(sending) = self.sending.get_mut(&way) else { return };
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         awaited.unanswered = 0;
         awaited.responded = true;
-        if !awaited.got_unicast && sending.only.is_none() {
+        if !awaited.got_unicast && way.only.is_none() {
             // The member has the message by multicast, so it is reachable.
             self.unreachable.remove(&member);
             sending.reached = true;
@@ -123,7 +127,7 @@ impl FecHub {
             sending.responded.push(member);
             let received = answer.received() as u32;
             let lost = (u32::from(greatest) + 1).saturating_sub(received);
-            self.has(message, member, &awaited);
+            self.has(way, member, &awaited);
             self.seen.push((member.into(), received, lost));
         }
         let member = MemberId::from(member);
@@ -131,38 +135,39 @@ impl FecHub {
     }
 
     /// A member has a message, by unicast or by multicast.
-    fn has(&mut self, message: MessageId, member: u16, awaited: &Awaited) {
+    fn has(&mut self, way: Way, member: u16, awaited: &Awaited) {
         let unicast = awaited.got_unicast;
         // It has reported that it receives no multicast, or was not given the time for it.
         let known = awaited.no_multicast || awaited.ahead;
         if let Some(unreachable) = self.unreachable.get_mut(&member) {
             unreachable.proved |= unicast;
         }
-        let Some(sending) = self.sending.get_mut(&message) else { return };
-        if sending.only.is_some() {
+        let Some(sending) = self.sending.get_mut(&way) else { return };
+        if way.only.is_some() {
             return;
         }
         sending.reached |= !unicast;
         match (unicast, known) {
             (false, _) => self.no_multicast_count = 0,
-            (true, false) => self.missed_multicast(message),
+            (true, false) => self.missed_multicast(way),
             (true, true) => {}
         }
     }
 
     /// Counts a member that multicast does not reach.
-    fn missed_multicast(&mut self, message: MessageId) {
-        let reached = self.sending.get(&message).is_some_and(|sending| sending.reached);
+    fn missed_multicast(&mut self, way: Way) {
+        let reached = self.sending.get(&way).is_some_and(|sending| sending.reached);
         self.no_multicast_count += 1;
         if !reached && self.no_multicast_count >= BLOCKED_AFTER {
             self.no_multicast_count = 0;
-            self.events.push(HubEvent::MulticastBlocked { message });
+            self.events.push(HubEvent::MulticastBlocked { message: way.message });
         }
     }
 
     fn acknowledged(&mut self, message: MessageId, member: u16, now: Instant) {
         self.has_passed(message, member, now);
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let way = self.way(message, member);
+        let Some(sending) = self.sending.get_mut(&way) else { return };
         if sending.response == ResponseKind::Answers {
             return self.is_unanswered(message, member, now);
         }
@@ -170,10 +175,10 @@ impl FecHub {
             && let Some(awaited) = sending.awaited.remove(&member)
         {
             sending.responded.push(member);
-            if !awaited.got_unicast && sending.only.is_none() {
+            if !awaited.got_unicast && way.only.is_none() {
                 self.unreachable.remove(&member);
             }
-            self.has(message, member, &awaited);
+            self.has(way, member, &awaited);
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
@@ -182,14 +187,15 @@ impl FecHub {
     /// A member has the message, and its application has not answered yet: it answers without
     /// another request, which only a lost answer needs.
     fn is_unanswered(&mut self, message: MessageId, member: u16, now: Instant) {
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let way = self.way(message, member);
+        let Some(sending) = self.sending.get_mut(&way) else { return };
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         (awaited.unanswered, awaited.responded) = (0, true);
         let since = sending.slots_at.map_or(Span::ZERO, |at| now - at);
         // A round trip at least, which can be longer than `MAX_PATIENCE`.
         let wait = since.min(MAX_PATIENCE).max(self.settings.round_trip);
         awaited.due = awaited.due.max(now + wait);
-        if !awaited.got_unicast && sending.only.is_none() {
+        if !awaited.got_unicast && way.only.is_none() {
             self.unreachable.remove(&member);
             sending.reached = true;
             self.no_multicast_count = 0;
@@ -198,9 +204,10 @@ impl FecHub {
 
     fn nacked(&mut self, message: MessageId, member: u16, symbols: u8, now: Instant) {
         let own = self.settings_of(member);
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let way = self.way(message, member);
+        let Some(sending) = self.sending.get_mut(&way) else { return };
         let apart = self.apart.contains_key(&member);
-        if symbols == NO_SYMBOL && sending.only.is_none() && !apart {
+        if symbols == NO_SYMBOL && way.only.is_none() && !apart {
             // The request has reached it by multicast.
             sending.reached = true;
             self.no_multicast_count = 0;
@@ -227,7 +234,7 @@ impl FecHub {
             unreachable.missed = unreachable.missed.saturating_add(1);
         }
         let unicast = match self.unreachable.get(&member) {
-            _ if sending.only.is_some() => false,
+            _ if way.only.is_some() => false,
             _ if apart => true,
             Some(unreachable) => unreachable.proved || no_response || awaited.nacks > 1,
             None => false,
@@ -240,9 +247,9 @@ impl FecHub {
             sending.more = sending.more.max(enough);
         }
         // It has received neither the message nor the multicast requests.
-        let missed_multicast = symbols == NOTHING && no_response && sending.only.is_none();
+        let missed_multicast = symbols == NOTHING && no_response && way.only.is_none();
         if missed_multicast && !core::mem::replace(&mut awaited.no_multicast, true) {
-            self.missed_multicast(message);
+            self.missed_multicast(way);
         }
     }
 }

@@ -69,6 +69,18 @@ impl Hub {
         Conditions { rate_bit_s: self.capacity.proven(), ..self.conditions() }
     }
 
+    /// Records whether multicast works.
+    pub(super) fn set_multicast(&mut self, works: bool) {
+        self.policy.multicast(works);
+        self.stages.values_mut().for_each(|stage| stage.carrier.set_multicast(works));
+        self.urgent |= !works && !self.policy.current().features().by_unicast;
+    }
+
+    /// Whether messages go to all members at once.
+    pub(super) fn multicasts(&self) -> bool {
+        self.policy.current().features().multicast && !self.multicast.is_blocked()
+    }
+
     /// A probe by multicast, which one member answers, if it is time.
     pub(super) fn probe_multicast(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.multicast.next_at().filter(|at| *at <= now)?;
@@ -127,7 +139,7 @@ impl Hub {
         // unicast too (decision 101).
         let last = Echo::of_probe(self.probes);
         if echo == last && self.multicast.probe_answered(member, now) {
-            self.policy.multicast(true);
+            self.set_multicast(true);
         }
     }
 
@@ -140,7 +152,7 @@ impl Hub {
         let answered = self.config.pattern.is_answered();
         let own =
             model.is_outside() || matches!(model, ModelId::QuicStreams | ModelId::QuicDatagrams);
-        if own || apart || (model.features().multicast && !answered) {
+        if own || apart || (self.multicasts() && !answered) {
             self.capacity.resume();
         } else {
             self.capacity.arrival(now, length + self.config.below);
@@ -208,7 +220,7 @@ impl Hub {
     fn update_capacity(&mut self, now: Instant) {
         let (message, answer) = self.sizes();
         // By unicast, each answer follows a separate message.
-        let alone = !self.policy.current().features().multicast;
+        let alone = !self.multicasts();
         let scale = if alone { message / answer } else { 1.0 };
         self.capacity.set_traffic(message.max(answer), scale, self.conditions().loss);
         self.capacity.completed(now, self.messages.values().all(|message| message.timed));

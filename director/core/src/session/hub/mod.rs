@@ -252,6 +252,7 @@ impl Hub {
         let params = self.params(root.clone(), epoch, seed);
         if let Some(mut carrier) = carrier::hub(model, &params) {
             carrier.set_apart(self.apart.members());
+            carrier.set_multicast(!self.multicast.is_blocked());
             for (member, pairing) in &self.pairings {
                 pairing.keys().into_iter().for_each(|(pair, _)| carrier.set_pair(*member, pair));
             }

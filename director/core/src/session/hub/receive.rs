@@ -134,8 +134,7 @@ impl Hub {
                 CarrierEvent::Train(train) => self.capacity.train(train, now),
                 CarrierEvent::MulticastBlocked => {
                     if self.multicast.block(now) {
-                        self.policy.multicast(false);
-                        self.urgent = true;
+                        self.set_multicast(false);
                     }
                 }
             }

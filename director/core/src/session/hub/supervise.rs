@@ -120,7 +120,7 @@ impl Hub {
 
     /// Time that the path likely needs for all outstanding messages, if it is a fifth slower than known.
     pub(super) fn queue(&self) -> Span {
-        let copies = if self.policy.current().features().multicast { 1 } else { self.fan_out };
+        let copies = if self.multicasts() { 1 } else { self.fan_out };
         let bytes = self.messages.len() * copies * (self.payload + self.config.below);
         Span::from_ns_f64(bytes as f64 * 1.25 * 8e9 / self.capacity.proven().max(1.0))
     }
