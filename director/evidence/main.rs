@@ -5,7 +5,7 @@
 //!
 //! and creates the map that is shipped with the library:
 //!
-//!     cargo run --release -p bench --example adaptive -- map director/core/map.json
+//!     cargo run --release -p bench --example adaptive -- map director/core/map.json [MODEL,...]
 //!
 //! The first prints a table in Markdown. The experiment has an axis `model` of which `director` is one
 //! value and the others are `director/MODEL`; all other axes are timetables.
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     };
     if file == "map" {
         let path = arguments.next().unwrap_or_else(|| "map.json".to_owned());
-        return match map::write(Path::new(&path)) {
+        return match map::write(Path::new(&path), arguments.next().as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("{path}: {why}");

@@ -33,15 +33,19 @@ const ROOM: f64 = 8.0;
 const MINIMUM_S: f64 = 1.0;
 const SEED: u64 = 7;
 
-/// Creates the map and writes it to `path`, and its compact form next to it.
+/// Creates the map and writes it to `path`, and its compact form next to it. With `models`, measures only
+/// these, and takes the points of the others from the file that is there.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(path: &Path) -> std::io::Result<()> {
+pub fn write(path: &Path, models: Option<&str>) -> std::io::Result<()> {
     let places = grid();
-    let models = director::carrier::available();
+    let is_new =
+        |model: &ModelId| models.is_none_or(|models| models.split(',').any(|new| new == model.name()));
+    let (new, known): (Vec<ModelId>, Vec<ModelId>) =
+        director::carrier::available().into_iter().partition(is_new);
     let all: Vec<(ModelId, Conditions)> =
-        models.iter().flat_map(|model| places.iter().map(|here| (*model, *here))).collect();
+        new.iter().flat_map(|model| places.iter().map(|here| (*model, *here))).collect();
     // Skip models that do not fit into the packets.
     let all: Vec<_> = all.into_iter().filter(|(model, here)| model.fits(here)).collect();
     let next = AtomicUsize::new(0);
@@ -65,6 +69,13 @@ pub fn write(path: &Path) -> std::io::Result<()> {
     // The file does not depend on which thread was faster.
     found.sort_by_key(|(place, _)| *place);
     let mut map = PerformanceMap::new();
+    if models.is_some() {
+        let former = PerformanceMap::from_json(&std::fs::read_to_string(path)?);
+        let former = former.map_err(std::io::Error::other)?;
+        for model in known {
+            former.points(model).iter().for_each(|point| map.add(model, *point));
+        }
+    }
     for (place, figures) in found {
         let (model, at) = all[place];
         map.add(model, Point { at, figures });

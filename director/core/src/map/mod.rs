@@ -105,6 +105,11 @@ impl PerformanceMap {
         self.points.entry(model).or_default().push(point);
     }
 
+    /// The points of a model.
+    pub fn points(&self, model: ModelId) -> &[Point] {
+        self.points.get(&model).map_or(&[], Vec::as_slice)
+    }
+
     /// The models with points.
     pub fn models(&self) -> impl Iterator<Item = ModelId> {
         self.points.keys().copied()
