@@ -2,8 +2,8 @@
 
 use super::code::{Decoder, Encoder};
 use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
-use super::passage::Passage;
 use super::hub::Way;
+use super::passage::Passage;
 use super::plan::{FecSettings, HANDLING, ResponseKind, Schedule, slot_index};
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
@@ -296,12 +296,7 @@ impl Sending {
     }
 
     /// The next symbol for all members, if any.
-    pub fn symbol(
-        &mut self,
-        way: Way,
-        shape: &Shape,
-        now: Instant,
-    ) -> Option<Frame<'static>> {
+    pub fn symbol(&mut self, way: Way, shape: &Shape, now: Instant) -> Option<Frame<'static>> {
         if self.left == 0 && self.more > 0 {
             // One burst for all reports so far: any symbols serve each member.
             self.burst = core::mem::take(&mut self.more);

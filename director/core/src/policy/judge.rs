@@ -33,7 +33,7 @@ impl Policy {
         }
         // A model in use without a known cost is always worth replacing.
         let enough =
-            own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.settings.gain));
+            own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.least_gain()));
         if !enough {
             self.challenger = None;
             return Reason::SmallGain;

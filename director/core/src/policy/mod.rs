@@ -55,6 +55,12 @@ impl Default for Settings {
     }
 }
 
+/// The model that is near the best one in most networks. A session that measures the path begins with it, and
+/// leaves it for a large gain only, because predictions for a path that is hardly known are rough
+/// (decision 168).
+const WIDE: ModelId = ModelId::MulticastFec;
+/// Minimum gain for that, as a share of its cost.
+const WIDE_GAIN: f64 = 0.4;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
 /// Minimum of that timeout.
@@ -252,10 +258,18 @@ impl Policy {
     /// Selects the model at the start of a session, the best of the map, and makes it the model in use.
     pub fn begin(&mut self, here: &Conditions, map: &PerformanceMap) -> ModelId {
         self.predict(here, map);
-        if let Some((model, _)) = self.costs(here).first() {
-            self.current = *model;
+        let costs = self.costs(here);
+        if let Some((model, least)) = costs.first() {
+            let wide = costs.iter().find(|(model, _)| *model == WIDE && self.needs_measuring);
+            let wide = wide.filter(|(_, cost)| *least >= cost * (1.0 - WIDE_GAIN));
+            self.current = wide.map_or(*model, |(wide, _)| *wide);
         }
         self.current
+    }
+
+    /// Minimum gain of a change, as a share of the present cost.
+    fn least_gain(&self) -> f64 {
+        if self.needs_measuring && self.current == WIDE { WIDE_GAIN } else { self.settings.gain }
     }
 
     /// Cost of each eligible model, cheapest first.

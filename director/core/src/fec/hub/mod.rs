@@ -8,11 +8,11 @@ mod rate;
 mod receive;
 mod way;
 
+pub(super) use self::way::Way;
 use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
 use super::passage::Delivered;
 use super::plan::{FecSettings, ResponseKind, Schedule};
-pub(super) use self::way::Way;
 use super::sending::{Awaited, COPIES, Sending, Shape, Unreachable};
 use crate::capacity::Train;
 use crate::keys::Keys;
@@ -318,7 +318,8 @@ impl FecHub {
     fn shape(&self) -> Shape {
         let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
         let codes = (self.own.code_len(), self.answer_code());
-        let asked = |(way, sending): &(&Way, &Sending)| way.only.is_some() && sending.slots_at.is_some();
+        let asked =
+            |(way, sending): &(&Way, &Sending)| way.only.is_some() && sending.slots_at.is_some();
         let singly = if self.each { self.sending.iter().filter(asked).count() } else { 0 };
         Shape {
             settings: self.settings,
