@@ -74,7 +74,7 @@ fn a_thousand_changes_in_a_row_lose_nothing_and_double_nothing() {
 
 /// For evidence; `switching.rs` has as many changes of the state machine alone.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes half an hour"]
 fn a_hundred_thousand_changes_in_a_row_lose_nothing_and_double_nothing() {
     changes_in_a_row(100_000);
 }
