@@ -376,6 +376,15 @@ impl Capacity {
         true
     }
 
+    /// Frames of a message that was sent at `sent_at` have not arrived at a member. If other traffic fills the
+    /// queue, it has dropped them, as TCP assumes; otherwise arrivals tell the rate. What was sent before the
+    /// last decrease was lost in the same overflow (RFC 9438, 4.6; RFC 6582).
+    pub fn missing(&mut self, sent_at: Instant, now: Instant) {
+        if self.competes() && sent_at >= self.cut_at {
+            self.lost(now);
+        }
+    }
+
     /// Nothing has arrived in time: the path may carry far less, or nothing. Sending slows down
     /// until something arrives, at most once in a round trip; the estimate stays, because the path
     /// has not been measured.

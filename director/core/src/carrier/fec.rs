@@ -170,6 +170,9 @@ impl HubCarrier for Hub {
         self.events.extend(trips.map(|(member, trip)| CarrierEvent::RoundTrip(member, trip)));
         let trains = self.hub.take_trains();
         self.events.extend(trains.into_iter().map(CarrierEvent::Train));
+        let missing = self.hub.take_missing();
+        self.events
+            .extend(missing.into_iter().map(|(member, at)| CarrierEvent::Missing(member, at)));
         self.collect_events();
         genuine
     }

@@ -139,6 +139,8 @@ pub enum CarrierEvent {
     RoundTrip(MemberId, Span),
     /// Datagrams that were sent in a row have been acknowledged.
     Train(Train),
+    /// A member lacks frames of a message that was sent to it at this time.
+    Missing(MemberId, Instant),
     /// A datagram that was sent to a member at this time has not been acknowledged in time.
     Timeout(MemberId, Instant),
     /// Multicast does not work: members have a message only by unicast.

@@ -135,6 +135,8 @@ pub struct World {
     /// Frames and bytes on the wire.
     pub frames: u64,
     pub bytes: u64,
+    /// Bytes that have passed the bottleneck, from the hub and to it.
+    pub passed: [u64; 2],
 }
 
 impl World {
@@ -176,6 +178,7 @@ impl World {
             idle: 0,
             frames: 0,
             bytes: 0,
+            passed: [0; 2],
         };
         world.wake(None, 0);
         (0..members as u32).for_each(|n| world.wake(Some(n), 1));
@@ -334,6 +337,9 @@ impl World {
             self.frames += 1;
             self.bytes += (part + HEADERS - 8) as u64;
             let passed = self.pass(from.is_some(), part + HEADERS - 8);
+            if passed.is_some() {
+                self.passed[usize::from(from.is_some())] += (part + HEADERS - 8) as u64;
+            }
             let fits = part + IP - 8 <= self.network.mtu;
             arrival = arrival.zip(passed.filter(|_| fits)).map(|(a, b): (u64, u64)| a.max(b));
         }

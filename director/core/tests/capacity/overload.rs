@@ -2,7 +2,7 @@
 
 use crate::network::{MS, Network, SECOND, World};
 use crate::tcp::Tcp;
-use crate::{config, rate, throughput};
+use crate::{config, rate};
 use director::{ModelId, PerformanceMap, Span};
 
 const BIT_S: f64 = 2e6;
@@ -146,21 +146,24 @@ fn next_to_tcp(models: &[ModelId], queue: f64, lifetime: u64, cubic: bool) -> [f
     world.sends(2 * SECOND, 5 * MS, 25_000, 1_700);
     world.flow_at(5 * SECOND, Tcp::new(false, cubic));
     world.run(30 * SECOND);
-    let before = world.flows[0].delivered;
+    let before = [world.passed[0], world.flows[0].delivered];
     world.run(120 * SECOND);
-    let own = throughput(&world, 1_700, (30 * SECOND, 120 * SECOND));
-    let tcp = (world.flows[0].delivered - before) as f64 / 90.0;
-    [own, tcp].map(|rate| rate * 8.0 / BIT_S)
+    let after = [world.passed[0], world.flows[0].delivered];
+    [0, 1].map(|flow| (after[flow] - before[flow]) as f64 / 90.0 * 8.0 / BIT_S)
 }
 
 /// Losses of messages that expire before they are repeated were not noticed, and the window grew with each
-/// acknowledgement by all that had arrived in the last round trip: TCP had 5 to 11 % of a short queue.
+/// acknowledgement by all that had arrived in the last round trip: TCP had 5 to 11 % of a short queue. Symbols
+/// of `multicast-fec` that members lacked counted as no loss: TCP had 0 to 4 % with either queue.
 #[test]
 fn it_shares_a_link_with_tcp_in_overload() {
     for (cubic, queue) in [(false, 30e3), (true, 30e3), (true, 150e3)] {
-        for lifetime in [SECOND, 3 * SECOND] {
-            let [own, tcp] = next_to_tcp(&[ModelId::UdpArq], queue, lifetime, cubic);
-            let case = format!("cubic {cubic}, {queue} B, {} ms", lifetime / MS);
+        for (model, lifetime) in [ModelId::UdpArq, ModelId::MulticastFec]
+            .into_iter()
+            .flat_map(|model| [(model, SECOND), (model, 3 * SECOND)])
+        {
+            let [own, tcp] = next_to_tcp(&[model], queue, lifetime, cubic);
+            let case = format!("{model}, cubic {cubic}, {queue} B, {} ms", lifetime / MS);
             eprintln!("{case}: director {own:.2}, TCP {tcp:.2}");
             assert!((0.5..2.0).contains(&(own / tcp)) && own + tcp > 0.7, "{case} {own} {tcp}");
         }

@@ -8,6 +8,7 @@ mod faults;
 mod foreign;
 mod handshakes;
 mod hub_stored;
+mod in_flight;
 mod joining;
 mod keep_alive;
 mod large;

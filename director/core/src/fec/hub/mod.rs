@@ -107,6 +107,8 @@ pub struct FecHub {
     /// What is known as delivered, and the rates at which messages were.
     delivered: Delivered,
     trains: Vec<Train>,
+    /// Members that have reported missing symbols, and when the first ones of the message were sent.
+    missing: Vec<(MemberId, Instant)>,
 }
 
 impl FecHub {
@@ -134,6 +136,7 @@ impl FecHub {
             trips: Vec::new(),
             delivered: Delivered::default(),
             trains: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
@@ -436,6 +439,12 @@ impl FecHub {
     /// Rates at which messages were delivered since the last call.
     pub fn take_trains(&mut self) -> Vec<Train> {
         core::mem::take(&mut self.trains)
+    }
+
+    /// Members that have reported since the last call that they lack symbols of a message, and when its
+    /// first ones were sent. Once for each message and member: further reports are of its repairs.
+    pub fn take_missing(&mut self) -> Vec<(MemberId, Instant)> {
+        core::mem::take(&mut self.missing)
     }
 
     /// Drops all messages.

@@ -226,6 +226,9 @@ impl FecHub {
             return;
         }
         awaited.nacks += 1;
+        if awaited.nacks == 1 {
+            self.missing.push((member.into(), sending.sent_at));
+        }
         // Requests by multicast came before the one that it answers.
         if symbols == NOTHING
             && awaited.nacks == 1
