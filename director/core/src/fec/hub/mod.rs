@@ -185,7 +185,8 @@ impl FecHub {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();
-        let encoder = Encoder::new(&whole, symbol_size(whole.len(), symbol))?;
+        let symbol = symbol_size(whole.len(), symbol);
+        let encoder = Encoder::new(whole, symbol)?;
         let settings = only.map_or(self.settings, |only| self.settings_of(only));
         let least = settings.first_burst(encoder.symbols(), awaited.len());
         let left = settings.worthwhile_frames(encoder.symbols(), least, 1.0);
