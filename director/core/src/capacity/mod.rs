@@ -87,6 +87,8 @@ pub struct Capacity {
     arrived: u32,
     trips: Trips,
     flight: Flight,
+    /// See [`Self::passed`]: its last value, and when that was.
+    passed: Option<(Instant, f64)>,
     /// The last delivery rates, in bit/s.
     recent: VecDeque<f64>,
     /// The same without what a radio has lost, which may not have passed the bottleneck.
@@ -119,6 +121,7 @@ impl Capacity {
             arrived: 0,
             trips: Trips::default(),
             flight: Flight::default(),
+            passed: None,
             recent: VecDeque::new(),
             arrival_rates: VecDeque::new(),
             cut_at: Instant::START,
@@ -341,17 +344,25 @@ impl Capacity {
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
-        // Where ends are slower than the path, a train takes as long as they do, and the queue is theirs. What
-        // has arrived in a row has passed the path.
-        let passed = self.flight.rate().filter(|_| least < NEAR);
-        let seen = passed.map_or(seen, |passed| seen.max(passed * self.scale));
-        let unknown = train.held && !full || least < NEAR && passed.is_none();
-        if unknown && seen < FILLS * sent {
+        let seen = self.passed(now).map_or(seen, |passed| seen.max(passed));
+        if train.held && !full && seen < FILLS * sent {
             return;
         }
         self.arrived_at(seen * train.received as f64 / bytes.max(1.0));
         self.delivered(seen, sent, now);
         self.flight.longest = Span::ZERO;
+    }
+
+    /// The rate at which datagrams have arrived in a row, in bit/s, on a near path: where ends are slower than
+    /// the path, a train takes as long as they do, and the queue is theirs, but this has passed the path.
+    fn passed(&mut self, now: Instant) -> Option<f64> {
+        if self.least_trip().is_none_or(|least| least >= NEAR) {
+            return None;
+        }
+        if let Some(rate) = self.flight.rate() {
+            self.passed = Some((now, rate * self.scale));
+        }
+        self.passed.filter(|(at, _)| now < *at + PATIENCE).map(|(_, rate)| rate)
     }
 
     /// Whether a round-trip time includes a standing queue.
@@ -512,13 +523,13 @@ mod tests {
             capacity.set_traffic(170.0, 1.0, 0.0);
             let before = capacity.rate();
             (0..40).for_each(|n| capacity.arrival(Instant::from_ns(n * 100), 170));
-            let at = Instant::START + 2 * trip + 10 * MS;
+            let at = Instant::START + 2 * trip + 200 * MS;
             let train = Train {
                 bytes: 20_000,
                 received: 20_000,
                 fresh: 20_000,
                 sent: Span::from_us(10),
-                acknowledged: trip + 10 * MS,
+                acknowledged: trip + 200 * MS,
                 alone: true,
                 repaired: false,
                 held: true,
