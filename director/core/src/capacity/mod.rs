@@ -58,9 +58,6 @@ const MIN_TRAIN: f64 = 4.0;
 /// See [`Capacity::proven`]: as much more as a probing phase of BBR sends; and the rates it counts.
 const PROVEN: f64 = 1.25;
 const ARRIVAL_RATES: usize = 8;
-/// Round trips below this are of a wire or of one machine, and no radio's, where frames arrive together that
-/// were sent apart.
-const NEAR: Span = Span::from_us(500);
 /// Least rate, in bit/s.
 const MIN_RATE: f64 = 100.0;
 
@@ -351,18 +348,6 @@ impl Capacity {
         self.arrived_at(seen * train.received as f64 / bytes.max(1.0));
         self.delivered(seen, sent, now);
         self.flight.longest = Span::ZERO;
-    }
-
-    /// The rate at which datagrams have arrived in a row, in bit/s, on a near path: where ends are slower than
-    /// the path, a train takes as long as they do, and the queue is theirs, but this has passed the path.
-    fn passed(&mut self, now: Instant) -> Option<f64> {
-        if self.least_trip().is_none_or(|least| least >= NEAR) {
-            return None;
-        }
-        if let Some(rate) = self.flight.rate() {
-            self.passed = Some((now, rate * self.scale));
-        }
-        self.passed.filter(|(at, _)| now < *at + PATIENCE).map(|(_, rate)| rate)
     }
 
     /// Whether a round-trip time includes a standing queue.

@@ -1,7 +1,7 @@
 //! The path's rate, from how fast datagrams have arrived.
 
 use super::flight::Flight;
-use super::{ARRIVAL_RATES, Capacity, FILLS};
+use super::{ARRIVAL_RATES, Capacity, FILLS, PATIENCE};
 use crate::{Instant, Span};
 
 /// Growth of the rate with each flight that does not fill the bottleneck: before the first that
@@ -13,6 +13,9 @@ const MAX_DROP: f64 = 4.0;
 const RECENT: usize = 4;
 /// Configured rate in bit/s from which the ends are slower than the path.
 const FAST: f64 = 1e9;
+/// Round trips below this are of a wire or of one machine, and no radio's, where frames arrive together that
+/// were sent apart.
+const NEAR: Span = Span::from_us(500);
 /// Share of lost datagrams up to which arrivals are not slowed down by repairs.
 const CLEAN: f64 = 0.01;
 
@@ -81,6 +84,18 @@ impl Capacity {
             Some(rate) if rate >= FAST => self.trips.longest(),
             Some(_) => None,
         }
+    }
+
+    /// The rate at which datagrams have arrived in a row, in bit/s, on a near path: where ends are slower than
+    /// the path, a train takes as long as they do, and the queue is theirs, but this has passed the path.
+    pub(super) fn passed(&mut self, now: Instant) -> Option<f64> {
+        if self.least_trip().is_none_or(|least| least >= NEAR) {
+            return None;
+        }
+        if let Some(rate) = self.flight.rate() {
+            self.passed = Some((now, rate * self.scale));
+        }
+        self.passed.filter(|(at, _)| now < *at + PATIENCE).map(|(_, rate)| rate)
     }
 
     /// The highest of the last delivery rates, in bit/s.

@@ -8,6 +8,7 @@ mod handshakes;
 mod joining;
 mod leaving;
 mod receipts;
+mod received;
 mod reports;
 mod stored;
 mod topics;
@@ -17,6 +18,7 @@ pub use self::event::MemberEvent;
 use self::filters::Filters;
 use self::handshakes::{Handshakes, Link};
 use self::leaving::Leaving;
+use self::received::{ReceivedMessage, forget};
 use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
@@ -59,16 +61,6 @@ struct Joined {
     window: Window,
     newest: MessageId,
     open: MessageMap<ReceivedMessage>,
-}
-
-/// A received message.
-struct ReceivedMessage {
-    /// The epoch in which it last arrived.
-    epoch: u32,
-    bytes: usize,
-    /// Time at which the hub no longer waits for an answer: not earlier than at the hub itself.
-    until: Option<Instant>,
-    answer: Option<Vec<u8>>,
 }
 
 /// A session's member: the leaf endpoint.
@@ -189,9 +181,7 @@ impl Member {
             {
                 stage.received_at = now;
                 stage.carrier.receive(datagram, &mut whole, now);
-                while let Some(number) = stage.carrier.next_over() {
-                    joined.open.remove(number);
-                }
+                forget(&mut *stage.carrier, &mut joined.open);
             }
         }
         for envelope in whole.drain(..) {
@@ -317,9 +307,7 @@ impl Member {
             joined.stages.retain(|known, stage| *known == epoch || now < stage.received_at + LEFT);
             for stage in joined.stages.values_mut() {
                 let (datagram, look) = stage.carrier.poll(now);
-                while let Some(number) = stage.carrier.next_over() {
-                    joined.open.remove(number);
-                }
+                forget(&mut *stage.carrier, &mut joined.open);
                 wake = [wake, look].into_iter().flatten().min();
                 if datagram.is_some() {
                     return (datagram, wake);
