@@ -11,6 +11,8 @@ const BUNDLE: u8 = 0x19;
 pub(crate) const LENGTH: usize = 2;
 /// Bytes before the first frame of a bundle: the kind, and its length.
 const FIRST: usize = 1 + LENGTH;
+/// Bytes for a count and a code, which follow.
+const ROOM_FOR_CODE: usize = 8;
 
 /// Frames to send as a datagram of at most `limit` bytes.
 #[derive(Debug)]
@@ -54,6 +56,12 @@ impl Bundle {
     /// Its length in bytes so far, if it has several frames.
     pub fn shared(&self) -> Option<usize> {
         (self.count > 1).then_some(self.bytes.len())
+    }
+
+    /// Makes room for `count` more frames of `length` bytes, as far as they fit, and for a code.
+    pub fn reserve(&mut self, count: usize, length: usize) {
+        let whole = (FIRST + count * (LENGTH + length)).min(self.limit.max(FIRST + length));
+        self.bytes.reserve_exact(whole + ROOM_FOR_CODE);
     }
 
     /// Adds the frame of `length` bytes that `write` appends.

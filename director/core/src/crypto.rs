@@ -187,10 +187,13 @@ mod portable {
                 &self,
                 nonce: Nonce,
                 aad: Aad<A>,
-                bytes: &'a mut Vec<u8>,
+                bytes: &'a mut [u8],
             ) -> Result<&'a mut [u8], Unspecified> {
-                let opened = self.0.decrypt_in_place(&nonce.0.into(), aad.0.as_ref(), bytes);
-                opened.map(|()| &mut bytes[..]).map_err(|_| Unspecified)
+                let length = bytes.len().checked_sub(16).ok_or(Unspecified)?;
+                let (content, tag) = bytes.split_at_mut(length);
+                let (nonce, aad) = (nonce.0.into(), aad.0.as_ref());
+                let opened = self.0.decrypt_in_place_detached(&nonce, aad, content, (&*tag).into());
+                opened.map(|()| content).map_err(|_| Unspecified)
             }
         }
     }

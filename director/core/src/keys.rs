@@ -305,7 +305,8 @@ impl Keys {
     /// clear text.
     pub(crate) fn seal_after(&self, head: &[u8], number: MessageId, parts: &[&[u8]]) -> Vec<u8> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let mut sealed = Vec::with_capacity(head.len() + length + SEAL);
+        // With room for the end marker of an encoder.
+        let mut sealed = Vec::with_capacity(head.len() + length + SEAL + 1);
         sealed.extend_from_slice(head);
         parts.iter().for_each(|part| sealed.extend_from_slice(part));
         if let Some(key) = &self.seal {
@@ -321,12 +322,23 @@ impl Keys {
 
     /// Opens a sealed message. `None` if it is not from this sender, session, epoch and number.
     pub fn open(&self, number: MessageId, sealed: &[u8]) -> Option<Vec<u8>> {
-        let mut bytes = sealed.to_vec();
+        self.open_after(0, number, sealed.to_vec())
+    }
+
+    /// The same where the sealed message is, after a head of this length, which is dropped.
+    pub(crate) fn open_after(
+        &self,
+        head: usize,
+        number: MessageId,
+        mut bytes: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        let sealed = bytes.get_mut(head..)?;
         if let Some(key) = &self.seal {
             let aad = Aad::from(self.bound(number));
-            let length = key.open_in_place(self.nonce(number), aad, &mut bytes).ok()?.len();
-            bytes.truncate(length);
+            let length = key.open_in_place(self.nonce(number), aad, sealed).ok()?.len();
+            bytes.truncate(head + length);
         }
+        bytes.drain(..head);
         Some(bytes)
     }
 

@@ -84,6 +84,8 @@ pub struct Capacity {
     arrived: u32,
     trips: Trips,
     flight: Flight,
+    /// See [`Self::passed`]: its last value, and when that was.
+    passed: Option<(Instant, f64)>,
     /// The last delivery rates, in bit/s.
     recent: VecDeque<f64>,
     /// The same without what a radio has lost, which may not have passed the bottleneck.
@@ -116,6 +118,7 @@ impl Capacity {
             arrived: 0,
             trips: Trips::default(),
             flight: Flight::default(),
+            passed: None,
             recent: VecDeque::new(),
             arrival_rates: VecDeque::new(),
             cut_at: Instant::START,
@@ -338,6 +341,7 @@ impl Capacity {
         let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
         let seen = rate_over((train.acknowledged - trip).max(train.sent));
+        let seen = self.passed(now).map_or(seen, |passed| seen.max(passed));
         if train.held && !full && seen < FILLS * sent {
             return;
         }
@@ -469,6 +473,66 @@ mod tests {
         capacity.finish(Instant::START + 61_000 * MS);
         let floor = capacity.initial(capacity.smoothed_trip().unwrap());
         assert!(capacity.rate() <= floor.max(320e3) && floor < 1e6, "{}", capacity.rate());
+    }
+
+    #[test]
+    fn what_waits_at_slow_ends_is_awaited_for_as_long() {
+        let wait = |configured| {
+            let mut capacity = Capacity::new(configured, None, 1_500.0);
+            for (at, trip) in [80, 1].into_iter().enumerate() {
+                capacity.round_trip(Instant::START + at as u64 * MS, trip * MS);
+            }
+            capacity.wait()
+        };
+        assert_eq!(wait(Some(1e6)), None, "the rate says it");
+        assert_eq!(wait(Some(1e10)), Some(80 * MS));
+        assert_eq!(wait(None), Some(Span::from_us(70_125)));
+    }
+
+    /// What failed before: threads that waited for the processor looked like a slow path, and nothing raised
+    /// the rate again as long as answers waited for them.
+    #[test]
+    fn a_rate_that_ends_limited_comes_back() {
+        let mut capacity = Capacity::new(Some(1e10), Some(MS), 1_500.0);
+        let mut now = Instant::START;
+        let mut run = |capacity: &mut Capacity, bit_s: f64| {
+            for _ in 0..8 {
+                now += 2_000 * MS;
+                flight(capacity, now, 20, bit_s, (1, 40));
+                capacity.finish(now + 1_000 * MS);
+            }
+            capacity.rate()
+        };
+        assert!(run(&mut capacity, 1e7) < 3e7);
+        let rate = run(&mut capacity, 5e8);
+        assert!((4e8..1e10).contains(&rate), "{rate}");
+    }
+
+    /// What failed before: the time that ends need counted as that of the path, or kept the rate from growing.
+    #[test]
+    fn what_arrives_in_a_row_has_passed_a_short_path() {
+        let grown = |trip: Span| {
+            let mut capacity = Capacity::new(None, None, 1_500.0);
+            capacity.round_trip(Instant::START, trip);
+            capacity.set_traffic(170.0, 1.0, 0.0);
+            let before = capacity.rate();
+            (0..40).for_each(|n| capacity.arrival(Instant::from_ns(n * 100), 170));
+            let at = Instant::START + 2 * trip + 200 * MS;
+            let train = Train {
+                bytes: 20_000,
+                received: 20_000,
+                fresh: 20_000,
+                sent: Span::from_us(10),
+                acknowledged: trip + 200 * MS,
+                alone: true,
+                repaired: false,
+                held: true,
+            };
+            capacity.train(train, at);
+            capacity.rate() / before
+        };
+        assert!(grown(Span::from_us(200)) > 1.9);
+        assert_eq!(grown(40 * MS), 1.0);
     }
 
     /// Answers of which a quarter is lost arrive in slots with room for repairs: at half of the rate

@@ -1,8 +1,8 @@
 //! The path's rate, from how fast datagrams have arrived.
 
 use super::flight::Flight;
-use super::{ARRIVAL_RATES, Capacity, FILLS};
-use crate::Instant;
+use super::{ARRIVAL_RATES, Capacity, FILLS, PATIENCE};
+use crate::{Instant, Span};
 
 /// Growth of the rate with each flight that does not fill the bottleneck: before the first that
 /// does, and after it (BBR's gain of a probing phase).
@@ -13,6 +13,9 @@ const MAX_DROP: f64 = 4.0;
 const RECENT: usize = 4;
 /// Configured rate in bit/s from which the ends are slower than the path.
 const FAST: f64 = 1e9;
+/// Round trips below this are of a wire or of one machine, and no radio's, where frames arrive together that
+/// were sent apart.
+const NEAR: Span = Span::from_us(500);
 /// Share of lost datagrams up to which arrivals are not slowed down by repairs.
 const CLEAN: f64 = 0.01;
 
@@ -30,11 +33,25 @@ impl Capacity {
             // Others may have sent meanwhile.
             self.rate = (rate * seen / sent).max(rate / MAX_DROP);
         } else if self.queues(self.flight.longest) {
-            let most =
-                self.recent().filter(|_| self.recent.len() == RECENT && self.configured.is_none());
-            self.rate = self.rate.min(most.unwrap_or(self.rate));
+            if self.recent.len() == RECENT {
+                self.limit();
+            }
         } else if seen >= FILLS * rate && !self.flight.lost {
             self.grow(now);
+        }
+    }
+
+    /// While a queue stands, the path carries what has arrived, and no more. Of a path with a configured rate,
+    /// the queue can be that of its ends: what arrives again and again shows that the path carries it.
+    fn limit(&mut self) {
+        let most = self.recent().unwrap_or(self.rate);
+        match self.configured {
+            None => self.rate = self.rate.min(most),
+            Some(configured) if configured >= FAST => {
+                let least = self.recent.iter().copied().min_by(f64::total_cmp);
+                self.rate = self.rate.max(least.unwrap_or(0.0)).min(configured);
+            }
+            Some(_) => {}
         }
     }
 
@@ -56,6 +73,29 @@ impl Capacity {
         let waited = (self.flight.longest - least).as_ns_f64();
         let excess = span - bytes * self.scale * 8e9 / self.rate();
         self.flight.trained || waited > excess / 2.0
+    }
+
+    /// Round-trip time with queues for which answers are awaited; `None` before the first sample, and on a
+    /// path whose configured rate says how long they take. Where the ends are slower than the path, it is
+    /// the longest one: requests for what waits at an end keep both ends from it.
+    pub fn wait(&self) -> Option<Span> {
+        match self.configured {
+            None => self.trips.mean(),
+            Some(rate) if rate >= FAST => self.trips.longest(),
+            Some(_) => None,
+        }
+    }
+
+    /// The rate at which datagrams have arrived in a row, in bit/s, on a near path: where ends are slower than
+    /// the path, a train takes as long as they do, and the queue is theirs, but this has passed the path.
+    pub(super) fn passed(&mut self, now: Instant) -> Option<f64> {
+        if self.least_trip().is_none_or(|least| least >= NEAR) {
+            return None;
+        }
+        if let Some(rate) = self.flight.rate() {
+            self.passed = Some((now, rate * self.scale));
+        }
+        self.passed.filter(|(at, _)| now < *at + PATIENCE).map(|(_, rate)| rate)
     }
 
     /// The highest of the last delivery rates, in bit/s.

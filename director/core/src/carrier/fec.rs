@@ -252,15 +252,19 @@ impl MemberCarrier for Member {
         until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String> {
-        self.member.answer(number, &sealed, until, now).map(drop).map_err(|why| why.to_string())
+        self.member.answer(number, sealed, until, now).map(drop).map_err(|why| why.to_string())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>> {
-        self.member.receive(datagram, now).map(|(_, envelope)| envelope).into_iter().collect()
+    fn receive(&mut self, datagram: &[u8], envelopes: &mut Vec<Vec<u8>>, now: Instant) {
+        envelopes.extend(self.member.receive(datagram, now).map(|(_, envelope)| envelope));
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         self.member.poll(now)
+    }
+
+    fn next_over(&mut self) -> Option<MessageId> {
+        self.member.next_over()
     }
 
     fn acknowledges(&self) -> bool {

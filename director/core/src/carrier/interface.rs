@@ -218,10 +218,14 @@ pub trait MemberCarrier: Send {
         until: Option<Instant>,
         now: Instant,
     ) -> Result<(), String>;
-    /// Handles a datagram of the model; returns completed envelopes.
-    fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>>;
+    /// Handles a datagram of the model; adds completed envelopes.
+    fn receive(&mut self, datagram: &[u8], envelopes: &mut Vec<Vec<u8>>, now: Instant);
     /// The next datagram to the hub at `now`, and the time of the next poll.
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
+    /// A message whose answer the hub has, once.
+    fn next_over(&mut self) -> Option<MessageId> {
+        None
+    }
     /// Whether the transport itself acknowledges messages to the hub.
     fn acknowledges(&self) -> bool;
     /// Sets the number of the hub's next message when the member enters the epoch.

@@ -184,8 +184,8 @@ impl MemberCarrier for Member {
         Ok(())
     }
 
-    fn receive(&mut self, frame: &[u8], _: Instant) -> Vec<Vec<u8>> {
-        frame.strip_prefix(&head(self.queue.model)).map(<[u8]>::to_vec).into_iter().collect()
+    fn receive(&mut self, frame: &[u8], envelopes: &mut Vec<Vec<u8>>, _: Instant) {
+        envelopes.extend(frame.strip_prefix(&head(self.queue.model)).map(<[u8]>::to_vec));
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
@@ -300,7 +300,9 @@ mod tests {
         let (frame, _) = one.poll(Instant::START);
         let (_, frame) = frame.unwrap();
         assert_eq!((frame.len(), model_of(&frame)), (300_002, Some(ModelId::Mqtt)));
-        assert_eq!(other.receive(&frame, Instant::START), [long]);
+        let mut envelopes = Vec::new();
+        other.receive(&frame, &mut envelopes, Instant::START);
+        assert_eq!(envelopes, [long]);
         other.answer(0, 0, vec![0x23; 10], None, Instant::START).unwrap();
         let (answer, _) = other.poll(Instant::START);
         let answer = answer.unwrap();

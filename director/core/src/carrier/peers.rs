@@ -273,6 +273,8 @@ pub struct Member<E> {
     replies: VecDeque<Vec<u8>>,
     /// Delayed answers.
     delayed: Vec<(Instant, Waiting)>,
+    /// Messages whose answers have arrived.
+    over: Vec<MessageId>,
     pace: Pace,
     rng: Rng,
 }
@@ -289,6 +291,7 @@ impl<E: Exchange> Member<E> {
             params: params.clone(),
             replies: VecDeque::new(),
             delayed: Vec::new(),
+            over: Vec::new(),
             pace: match E::CONTROLS && params.estimated {
                 true => Pace::new(f64::MAX, params.below),
                 false => member_pace(params),
@@ -314,11 +317,11 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>> {
-        let Some(exchange) = &mut self.exchange else { return Vec::new() };
+    fn receive(&mut self, datagram: &[u8], envelopes: &mut Vec<Vec<u8>>, now: Instant) {
+        let Some(exchange) = &mut self.exchange else { return };
         let received = exchange.receive(datagram, now);
         self.replies.extend(received.reply);
-        received.envelopes
+        envelopes.extend(received.envelopes);
     }
 
     fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
@@ -338,7 +341,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
             wake = look;
             datagram
         });
-        exchange.take_delivered();
+        self.over.extend(exchange.take_delivered());
         match next {
             Some(datagram) => {
                 self.pace.sent(datagram.len(), now);
@@ -346,6 +349,10 @@ impl<E: Exchange> MemberCarrier for Member<E> {
             }
             None => (None, [wake, waiting].into_iter().flatten().min()),
         }
+    }
+
+    fn next_over(&mut self) -> Option<MessageId> {
+        self.over.pop()
     }
 
     fn acknowledges(&self) -> bool {

@@ -114,13 +114,14 @@ pub fn open_data(
     epoch: u32,
     near: MessageId,
     member: u16,
-    bytes: &[u8],
+    bytes: Vec<u8>,
 ) -> Option<Data> {
-    let (kind, rest) = data(bytes)?;
+    let (kind, rest) = data(&bytes)?;
     let mut rest = rest.strip_prefix(&(epoch as u16).to_be_bytes())?;
     let number = widen_number(u32::from_be_bytes(take(&mut rest)?), near);
     let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
-    let content = keys.open(seal_number(kind, number), rest)?;
+    let head = bytes.len() - rest.len();
+    let content = keys.open_after(head, seal_number(kind, number), bytes)?;
     if kind == DATA {
         return Some(Data { number, bytes: Some(content), topic: None, stored: None });
     }

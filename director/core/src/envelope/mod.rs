@@ -390,23 +390,27 @@ mod tests {
         let sealed = seal_data(&root(), 70_000, number, None, b"hello");
         assert_eq!(sealed.len(), 5 + DATA_OVERHEAD);
         assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
-        let opened = open_data(&root(), 70_000, (3 << 32) - 7, 9, &sealed);
+        let opened = open_data(&root(), 70_000, (3 << 32) - 7, 9, sealed.clone());
         assert_eq!(
             opened,
             Some(Data { number, bytes: Some(b"hello".to_vec()), topic: None, stored: None })
         );
-        assert_eq!(open_data(&root(), 4_464, number, 9, &sealed), None, "an epoch 65,536 earlier");
+        assert_eq!(
+            open_data(&root(), 4_464, number, 9, sealed.clone()),
+            None,
+            "an epoch 65,536 earlier"
+        );
         let mut sealed = seal_data(&root(), 70_000, number, Some(&[3, 9]), b"hello");
         assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
         for (member, bytes) in [(9, Some(b"hello".to_vec())), (4, None)] {
-            let opened = open_data(&root(), 70_000, number, member, &sealed);
+            let opened = open_data(&root(), 70_000, number, member, sealed.clone());
             assert_eq!(opened, Some(Data { number, bytes, topic: None, stored: None }));
         }
         // Nothing makes a message to all of it, nor changes its receivers.
         for at in 0..sealed.len() {
             for bit in 0..8 {
                 sealed[at] ^= 1 << bit;
-                assert_eq!(open_data(&root(), 70_000, number, 9, &sealed), None, "{at}");
+                assert_eq!(open_data(&root(), 70_000, number, 9, sealed.clone()), None, "{at}");
                 sealed[at] ^= 1 << bit;
             }
         }
@@ -471,13 +475,13 @@ mod tests {
     proptest! {
         #[test]
         fn anything_else_is_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            prop_assert!(open_data(&root(), 0, 0, 1, &bytes).is_none());
+            prop_assert!(open_data(&root(), 0, 0, 1, bytes.clone()).is_none());
             prop_assert!(open_member(&root(), 0, 0, &bytes).is_none());
             prop_assert!(open_probe(&root(), 0, &bytes).is_none());
             prop_assert!(Invitation::open(&root(), &bytes).is_none());
             // Without keys any bytes may parse, but nothing may panic.
             let open = Root::insecure([1; 16]);
-            let _ = (open_data(&open, 0, 0, 1, &bytes), open_member(&open, 0, 0, &bytes));
+            let _ = (open_data(&open, 0, 0, 1, bytes.clone()), open_member(&open, 0, 0, &bytes));
             let _ = (Invitation::open(&open, &bytes), open_probe(&open, 0, &bytes));
         }
     }

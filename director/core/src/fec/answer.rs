@@ -38,7 +38,7 @@ impl Answer {
     ///
     /// # Errors
     /// [`Refused`] if it is too long.
-    pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
+    pub fn new(bytes: Vec<u8>, symbol: usize) -> Result<Self, Refused> {
         let encoder = Encoder::new(bytes, symbol)?;
         let coded = Some(Coded { encoder, next: 0 });
         Ok(Self { coded, due: VecDeque::new(), turn: None })
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_goes_once_a_turn_and_not_beside_what_waits() {
-        let mut answer = Answer::new(&[7; 299], 100).unwrap();
+        let mut answer = Answer::new(vec![7; 299], 100).unwrap();
         answer.grant(at(10), 4);
         assert_eq!((answer.symbols(), answer.next_at()), (3, Some(at(10))));
         let symbols: Vec<u16> = (0..3)

@@ -67,14 +67,14 @@ impl Encoder {
     ///
     /// # Errors
     /// [`Refused`] if it is too long.
-    pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
+    pub fn new(bytes: Vec<u8>, symbol: usize) -> Result<Self, Refused> {
         let symbols = symbols(bytes.len(), symbol);
         if bytes.len() > LONGEST {
             return Err(Refused::Long(bytes.len(), symbol));
         }
         let shape = shape(symbols, symbol)?;
-        let mut source = Vec::with_capacity(symbols * symbol);
-        source.extend_from_slice(bytes);
+        let mut source = bytes;
+        source.reserve_exact(symbols * symbol - source.len());
         source.push(END);
         source.resize(symbols * symbol, 0);
         Ok(Self { source, symbol, shape, repair: OnceCell::new() })
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn any_symbols_give_the_message() {
         let message: Vec<u8> = (0..1_699_u32).map(|at| (at * 7) as u8).collect();
-        let encoder = Encoder::new(&message, 74).unwrap();
+        let encoder = Encoder::new(message.clone(), 74).unwrap();
         assert_eq!(encoder.symbols(), 23);
         let mut decoder = Decoder::new(23, 74).unwrap();
         // Repair symbols only.
@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn shapes_that_cannot_be_are_refused() {
         assert_eq!(Decoder::new(70, 1_000).unwrap_err(), Refused::Long(70_000, 1_000));
-        assert_eq!(Encoder::new(&[1; 5_000], 1).unwrap_err(), Refused::Long(5_001, 1));
-        assert!(Encoder::new(&[1; LONGEST], 1_000).is_ok());
-        assert!(Encoder::new(&[1; LONGEST + 1], 1_000).is_err());
+        assert_eq!(Encoder::new(vec![1; 5_000], 1).unwrap_err(), Refused::Long(5_001, 1));
+        assert!(Encoder::new(vec![1; LONGEST], 1_000).is_ok());
+        assert!(Encoder::new(vec![1; LONGEST + 1], 1_000).is_err());
         assert!(Decoder::new(10, 0).is_err() && Decoder::new(0, 10).is_err());
         let mut decoder = Decoder::new(1, 10).unwrap();
         assert_eq!(decoder.add(0, vec![1; 9]), None, "of another size");
@@ -222,7 +222,7 @@ mod tests {
             bytes in 0_usize..3_000, symbol in 16_usize..200, seed in any::<u64>()
         ) {
             let message: Vec<u8> = (0..bytes).map(|at| (at as u64 ^ seed) as u8).collect();
-            let encoder = Encoder::new(&message, symbol).unwrap();
+            let encoder = Encoder::new(message.clone(), symbol).unwrap();
             let mut decoder = Decoder::new(encoder.symbols(), symbol).unwrap();
             let mut state = seed | 1;
             let mut whole = None;

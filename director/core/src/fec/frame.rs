@@ -147,6 +147,12 @@ impl<'a> Frame<'a> {
             Self::Nack { .. } => 0,
         };
         let mut bytes = Vec::with_capacity(content + HEADER + ROOM_FOR_CODE);
+        self.write(&mut bytes);
+        bytes
+    }
+
+    /// Appends the frame, without its authentication code.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
         let numbers = |bytes: &mut Vec<u8>, all: &[u16]| {
             all.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
         };
@@ -155,12 +161,12 @@ impl<'a> Frame<'a> {
                 match (few(*symbols), u8::try_from(*symbol)) {
                     (Some(few), Ok(symbol)) => {
                         bytes.push(DOWN_SHORT | few);
-                        numbers(&mut bytes, &[*message]);
+                        numbers(bytes, &[*message]);
                         bytes.extend_from_slice(&[*left, symbol]);
                     }
                     _ => {
                         bytes.extend_from_slice(&[DOWN, *left]);
-                        numbers(&mut bytes, &[*message, *symbol, *symbols]);
+                        numbers(bytes, &[*message, *symbol, *symbols]);
                     }
                 }
                 bytes.extend_from_slice(data);
@@ -169,34 +175,33 @@ impl<'a> Frame<'a> {
                 let short = *member < UP_MEMBERS && *symbol < UP_NUMBERS;
                 if let Some(few) = few(*symbols).filter(|_| short) {
                     bytes.push(UP_SHORT | few);
-                    numbers(&mut bytes, &[*message, (member << UP_BITS) | symbol]);
+                    numbers(bytes, &[*message, (member << UP_BITS) | symbol]);
                 } else {
                     bytes.push(UP);
-                    numbers(&mut bytes, &[*message, *member, *symbol, *symbols]);
+                    numbers(bytes, &[*message, *member, *symbol, *symbols]);
                 }
                 bytes.extend_from_slice(data);
             }
             Self::Request { message, turn, requests, unicast } => {
                 bytes.push(if *unicast { REQUEST_UNICAST } else { REQUEST });
-                numbers(&mut bytes, &[*message]);
+                numbers(bytes, &[*message]);
                 bytes.push(*turn);
                 for request in requests {
-                    numbers(&mut bytes, &[request.member]);
+                    numbers(bytes, &[request.member]);
                     bytes.push(request.symbols);
                 }
             }
             Self::Nack { message, member, symbols } => {
                 bytes.push(NACK);
-                numbers(&mut bytes, &[*message, *member]);
+                numbers(bytes, &[*message, *member]);
                 bytes.push(*symbols);
             }
             Self::Answered { message, first, members } => {
                 bytes.push(ANSWERED);
-                numbers(&mut bytes, &[*message, *first]);
+                numbers(bytes, &[*message, *first]);
                 bytes.extend_from_slice(members);
             }
         }
-        bytes
     }
 
     /// Decodes a frame without its code; `None` if it is invalid.
@@ -229,7 +234,7 @@ impl<'a> Frame<'a> {
             },
             kind @ (REQUEST | REQUEST_UNICAST) => {
                 let (message, turn) = (reader.number()?, reader.byte()?);
-                let mut requests = Vec::new();
+                let mut requests = Vec::with_capacity(reader.0.len().div_ceil(3));
                 while !reader.0.is_empty() {
                     requests.push(Request { member: reader.number()?, symbols: reader.byte()? });
                 }

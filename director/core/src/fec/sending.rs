@@ -11,12 +11,13 @@ use crate::platform::prelude::*;
 use crate::silence;
 use crate::switch::MessageId;
 use crate::{Instant, Span};
+use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 
 /// State of a member that has not responded completely.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    pub answer: Option<Decoder>,
+    pub answer: Option<Box<Decoder>>,
     /// Largest received symbol number.
     pub greatest: u16,
     /// Time at which its answer should have arrived; it is requested after that.
@@ -41,10 +42,19 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
+    /// Adds a symbol of its answer; returns the answer if it is complete.
+    pub fn add(&mut self, symbol: u16, symbols: usize, data: Cow<'_, [u8]>) -> Option<Vec<u8>> {
+        if self.answer.as_ref().is_none_or(|answer| !answer.fits(symbols, data.len())) {
+            // The shape has changed: the member has restarted.
+            self.answer = Decoder::new(symbols, data.len()).ok().map(Box::new);
+        }
+        self.answer.as_mut()?.add(symbol, data.into_owned())
+    }
+
     /// Number of symbols to request of its answer, which has probably `symbols`; all if `MAX`.
     fn requested(&self, settings: &FecSettings, symbols: usize) -> u8 {
         // Request more after unanswered requests: too few symbols, or a lost request.
-        let missing = self.answer.as_ref().map(Decoder::missing);
+        let missing = self.answer.as_ref().map(|answer| answer.missing());
         let missing = missing.map(|missing| missing + self.unanswered as usize / 2);
         let number = match self.loss {
             None => missing,

@@ -1,7 +1,9 @@
 //! An attacker replays datagrams of members within their epoch.
 
 use crate::bed::*;
-use director::{Conditions, ModelId, Pattern, Span};
+use director::carrier::To;
+use director::session::{Event, MemberEvent};
+use director::{Conditions, Instant, ModelId, Pattern, Span};
 
 /// What failed before: each replayed frame counted as an arrival and as a sign that a member is there, and
 /// replayed requests for repairs caused repairs.
@@ -23,6 +25,57 @@ fn what_an_attacker_replays_changes_nothing() {
                 (bed.over, bed.bytes, format!("{:?} {:?}", seen.conditions, seen.estimate))
             };
             assert_eq!(run(None), run(Some(Vec::new())), "{model} {pattern:?} {assumed:?}");
+        }
+    }
+}
+
+/// Answers that the hub has are forgotten; of a model without acknowledgements they are kept. Recorded datagrams of the
+/// hub bring no second answer, and the application's second one is none.
+#[test]
+fn a_member_forgets_the_answers_that_the_hub_has() {
+    for (model, forgets) in [
+        (ModelId::UdpArq, true),
+        (ModelId::MulticastFec, true),
+        (ModelId::UdpRequestResponse, false),
+    ] {
+        let here = Conditions { rate_bit_s: 10e6, ..Conditions::default() };
+        let config = config(Pattern::PublishCollect, here, &[model]);
+        let mut hub = hub(&config, 2, 1);
+        let mut members = [member(&config, 2), member(&config, 3)];
+        let (mut recorded, mut sent, mut answers) = (Vec::new(), None, 0);
+        for ms in 0..4_000 {
+            let now = Instant::START + ms * Span::from_ms(1);
+            if hub.is_ready() && sent.is_none() {
+                sent = Some(hub.send(b"message", now).unwrap());
+            }
+            while let (Some((to, datagram)), _) = hub.poll(now) {
+                for (number, member) in (0..).zip(&mut members) {
+                    if to == To::Group || to == To::Member(number) {
+                        member.receive(&datagram, now);
+                    }
+                }
+                recorded.push(datagram);
+            }
+            for (from, member) in (0..).zip(&mut members) {
+                for event in member.take_events() {
+                    if let MemberEvent::Message { number, .. } = event {
+                        member.answer(number, b"answer", now).unwrap();
+                    }
+                }
+                while let (Some(datagram), _) = member.poll(now) {
+                    hub.receive(&datagram, Some(from), now);
+                }
+            }
+            let all = hub.take_events();
+            answers += all.iter().filter(|event| matches!(event, Event::Answer { .. })).count();
+        }
+        assert_eq!(answers, 2, "{model}");
+        let now = Instant::START + Span::from_ms(4_000);
+        for member in &mut members {
+            assert_eq!(member.answer(sent.unwrap(), b"other", now).is_err(), forgets, "{model}");
+            recorded.iter().for_each(|datagram| member.receive(datagram, now));
+            let events = member.take_events();
+            assert!(!events.iter().any(|event| matches!(event, MemberEvent::Message { .. })));
         }
     }
 }

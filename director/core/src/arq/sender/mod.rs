@@ -193,6 +193,8 @@ impl ArqSender {
             return Some(now);
         };
         let shares = self.may_join(message);
+        let more = if shares { self.ready.len() + self.waiting.len() } else { 1 };
+        bundle.reserve(more, length);
         let (chunk, data) = self.next_chunk(message, now)?;
         bundle.push(length, |bytes| chunk.write(data, bytes));
         self.bundled = Some(message);

@@ -202,7 +202,8 @@ impl FecHub {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();
-        let encoder = Encoder::new(&whole, symbol_size(whole.len(), symbol))?;
+        let symbol = symbol_size(whole.len(), symbol);
+        let encoder = Encoder::new(whole, symbol)?;
         self.newest = self.newest.max(message);
         if !alone {
             let least = self.settings.first_burst(encoder.symbols(), awaited.len());

@@ -2,7 +2,7 @@
 
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, Way};
 use crate::bundle;
-use crate::fec::code::Decoder;
+use crate::fec::code::without_end;
 use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING};
 use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
@@ -111,21 +111,17 @@ impl FecHub {
         let timeout =
             self.settings.round_trip / 2 + 4 * self.settings.airtime(self.settings.datagram);
         awaited.due = awaited.due.max(now + timeout);
-        if awaited.answer.as_ref().is_none_or(|answer| !answer.fits(symbols, data.len())) {
-            // The shape has changed: the member has restarted.
-            awaited.answer = Decoder::new(symbols, data.len()).ok();
-        }
-        let Some(whole) =
-            awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data.into_owned()))
-        else {
-            return;
+        let whole = if (symbols, symbol) == (1, 0) {
+            // Most answers.
+            without_end(data.into_owned())
+        } else {
+            awaited.add(symbol, symbols, data)
         };
-        if let Some(awaited) = sending.awaited.remove(&member)
-            && let Some(answer) = &awaited.answer
-        {
+        let Some(whole) = whole else { return };
+        if let Some(awaited) = sending.awaited.remove(&member) {
             let greatest = awaited.greatest;
             sending.responded.push(member);
-            let received = answer.received() as u32;
+            let received = awaited.answer.as_ref().map_or(1, |answer| answer.received() as u32);
             let lost = (u32::from(greatest) + 1).saturating_sub(received);
             self.has(way, member, &awaited);
             self.seen.push((member.into(), received, lost));
@@ -286,7 +282,7 @@ mod tests {
                     received |= member.receive(&frame, now).is_some();
                 }
                 if received && at == 1_000 {
-                    assert!(member.answer(5, &[9; 100], None, now).unwrap());
+                    assert!(member.answer(5, vec![9; 100], None, now).unwrap());
                 }
                 while let (Some(frame), _) = member.poll(now) {
                     hub.receive(&frame, now);
@@ -339,7 +335,7 @@ mod tests {
                 }
                 for (_, frame) in ways[0].extract_if(.., |(at, _)| *at <= now) {
                     if let Some((message, _)) = member.receive(&frame, now) {
-                        assert!(member.answer(message, &[9; 20], None, now).unwrap());
+                        assert!(member.answer(message, vec![9; 20], None, now).unwrap());
                     }
                 }
                 for (_, frame) in ways[1].extract_if(.., |(at, _)| *at <= now) {

@@ -80,8 +80,12 @@ pub struct FecMember {
     bundles: bool,
     /// The last report that a message is over. The hub sends copies of it, whose codes need no check.
     report: Vec<u8>,
+    /// Messages that are over since the last call of [`Self::next_over`].
+    over: Vec<MessageId>,
     /// A frame that had no room in the last datagram.
     taken: Option<Taken>,
+    /// A buffer for the next frame.
+    spare: Vec<u8>,
 }
 
 impl FecMember {
@@ -110,7 +114,9 @@ impl FecMember {
             rng: Rng::new(&seed.child(number.into())),
             bundles: false,
             report: Vec::new(),
+            over: Vec::new(),
             taken: None,
+            spare: Vec::new(),
         }
     }
 
@@ -154,19 +160,23 @@ impl FecMember {
                 let place = self.number.checked_sub(first).map(usize::from);
                 let byte = place.and_then(|place| members.get(place / 8));
                 if place.zip(byte).is_some_and(|(place, byte)| byte & (1 << (place % 8)) != 0)
-                    && let Some(complete) = self.complete.get_mut(message)
-                    && !complete.is_over
+                    && self.complete.remove(message).is_some()
                 {
-                    (complete.answer, complete.is_over) = (None, true);
+                    self.scheduled.remove(message);
                     self.report.clear();
                     self.report.extend_from_slice(bytes);
-                    self.schedule(message);
+                    self.over.push(message);
                 }
                 None
             }
             // These frames are for the hub.
             Frame::Up { .. } | Frame::Nack { .. } => None,
         }
+    }
+
+    /// A message whose answer the hub has, once.
+    pub fn next_over(&mut self) -> Option<MessageId> {
+        self.over.pop()
     }
 
     fn down(
@@ -247,7 +257,8 @@ impl FecMember {
     fn trim(&mut self) {
         if self.complete.len() > MAX_OPEN {
             // First those whose answer the hub does not need.
-            let over = self.complete.iter().find(|(_, complete)| complete.is_spare());
+            let over =
+                self.complete.iter().take(MAX_OPEN).find(|(_, complete)| complete.is_spare());
             let many = self.complete.len() > MAX_COMPLETE;
             let oldest = self.complete.first().filter(|_| many);
             if let Some(dropped) = over.or(oldest).map(|(message, _)| message) {
@@ -288,7 +299,7 @@ impl FecMember {
     pub fn answer(
         &mut self,
         message: MessageId,
-        bytes: &[u8],
+        bytes: Vec<u8>,
         until: Option<Instant>,
         now: Instant,
     ) -> Result<bool, Refused> {
@@ -303,10 +314,11 @@ impl FecMember {
         let at = self.slot(complete, message).max(now);
         let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
-        let mut answer = Answer::new(bytes, symbol_size(bytes.len(), symbol))?;
+        let symbol = symbol_size(bytes.len(), symbol);
+        let mut answer = Answer::new(bytes, symbol)?;
         let more = u16::from(complete.schedule.more);
         let slot = Span::from_us(complete.schedule.slot_us.into());
-        let frame = header + self.own.code_len() + symbol_size(bytes.len(), symbol);
+        let frame = header + self.own.code_len() + symbol;
         // Slots tell the data rate, which the hub measures, and may change with each message.
         if slot > AT_ONCE {
             let more = complete.schedule.more;

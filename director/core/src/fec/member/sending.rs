@@ -40,7 +40,9 @@ impl FecMember {
         let Some(first) = first else { return (None, Some(now)) };
         let length = first.bytes.len();
         let mut bundle = Bundle::new(self.settings.datagram.saturating_sub(self.own.code_len()));
+        bundle.reserve(if self.bundles { self.scheduled.len() + 1 } else { 1 }, length);
         bundle.push(length, |bytes| bytes.extend_from_slice(&first.bytes));
+        self.spare = first.bytes;
         self.pace.sent(length, now);
         // Most frames have the same length.
         while self.bundles
@@ -56,6 +58,7 @@ impl FecMember {
             }
             bundle.push(frame.bytes.len(), |bytes| bytes.extend_from_slice(&frame.bytes));
             self.pace.joined(LENGTH + frame.bytes.len());
+            self.spare = frame.bytes;
         }
         let mut bytes = bundle.finish().unwrap_or_default();
         self.own.sign(&mut bytes);
@@ -70,19 +73,22 @@ impl FecMember {
         // The hub has asked for it: the path may not carry datagrams of a bundle's size.
         let answer = complete.as_ref().and_then(|complete| complete.answer.as_ref());
         let joins = !answer.is_some_and(Answer::was_requested);
-        let bytes = match kind {
-            Due::Nack => self.nack(message, now).map(|nack| nack.encode()),
+        let mut bytes = core::mem::take(&mut self.spare);
+        bytes.clear();
+        let mut write = |frame: Frame<'_>| frame.write(&mut bytes);
+        let taken = match kind {
+            Due::Nack => self.nack(message, now).map(write),
             Due::Received => complete.map(|complete| {
                 complete.say_at = None;
-                Frame::Nack { message: low, member, symbols: 0 }.encode()
+                write(Frame::Nack { message: low, member, symbols: 0 });
             }),
             Due::Answer => {
                 let answer = complete.and_then(|complete| complete.answer.as_mut());
-                answer.and_then(|answer| answer.take(low, member)).map(|frame| frame.encode())
+                answer.and_then(|answer| answer.take(low, member)).map(write)
             }
         };
         self.schedule(message);
-        Some(Taken { bytes: bytes?, joins })
+        taken.map(|()| Taken { bytes, joins })
     }
 
     /// Drops answers that the hub no longer waits for.

@@ -233,7 +233,7 @@ impl Hub {
         // Members with a configured rate spread longer answers themselves (`answer_delay`). Others
         // answer at once, so the hub leaves the channel to them.
         let charge = if self.capacity.is_estimated() { (answer / message).max(1.0) } else { 1.0 };
-        let wait = self.capacity.smoothed_trip().filter(|_| self.capacity.is_estimated());
+        let wait = self.capacity.wait();
         // Round trips are recorded as if all members were as near as the nearest; distant ones need
         // longer.
         let wait = wait.map(|wait| wait + self.distances.mean_excess());

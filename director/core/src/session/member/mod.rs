@@ -8,6 +8,7 @@ mod handshakes;
 mod joining;
 mod leaving;
 mod receipts;
+mod received;
 mod reports;
 mod stored;
 mod topics;
@@ -17,6 +18,7 @@ pub use self::event::MemberEvent;
 use self::filters::Filters;
 use self::handshakes::{Handshakes, Link};
 use self::leaving::Leaving;
+use self::received::{ReceivedMessage, forget};
 use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::carrier::{self, MemberCarrier};
@@ -61,16 +63,6 @@ struct Joined {
     open: MessageMap<ReceivedMessage>,
 }
 
-/// A received message.
-struct ReceivedMessage {
-    /// The epoch in which it last arrived.
-    epoch: u32,
-    bytes: usize,
-    /// Time at which the hub no longer waits for an answer: not earlier than at the hub itself.
-    until: Option<Instant>,
-    answer: Option<Vec<u8>>,
-}
-
 /// A session's member: the leaf endpoint.
 pub struct Member {
     psk: Option<Psk>,
@@ -89,6 +81,8 @@ pub struct Member {
     receipts: Receipts,
     leaving: Leaving,
     events: VecDeque<MemberEvent>,
+    /// A buffer for the envelopes of a datagram.
+    envelopes: Vec<Vec<u8>>,
 }
 
 impl Member {
@@ -113,6 +107,7 @@ impl Member {
             receipts: Receipts::default(),
             leaving: Leaving::default(),
             events: VecDeque::new(),
+            envelopes: Vec::new(),
         })
     }
 
@@ -173,10 +168,10 @@ impl Member {
                 joined.ready(self.models, Echo::of_probe(count), 0, &mut self.control);
             }
             // A bare envelope belongs to the plain model; it carries its epoch.
-            self.message(datagram, now);
+            self.message(datagram.to_vec(), now);
             return;
         }
-        let mut whole = Vec::new();
+        let mut whole = core::mem::take(&mut self.envelopes);
         // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
         let outside = carrier::model_of(datagram);
         let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
@@ -185,13 +180,14 @@ impl Member {
             if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
             {
                 stage.received_at = now;
-                let mut more = stage.carrier.receive(datagram, now);
-                if whole.is_empty() { whole = more } else { whole.append(&mut more) }
+                stage.carrier.receive(datagram, &mut whole, now);
+                forget(&mut *stage.carrier, &mut joined.open);
             }
         }
-        for envelope in whole {
-            self.message(&envelope, now);
+        for envelope in whole.drain(..) {
+            self.message(envelope, now);
         }
+        self.envelopes = whole;
     }
 
     /// Whether a unicast datagram should have arrived by multicast, which does not reach this
@@ -201,9 +197,9 @@ impl Member {
         members > 1 && carrier::asks(datagram)
     }
 
-    fn message(&mut self, envelope: &[u8], now: Instant) {
+    fn message(&mut self, envelope: Vec<u8>, now: Instant) {
         let Some(joined) = &mut self.joined else { return };
-        let Some(epoch) = envelope::epoch_of_data(envelope, joined.epoch) else { return };
+        let Some(epoch) = envelope::epoch_of_data(&envelope, joined.epoch) else { return };
         let Some(stage) = joined.stages.get(&epoch) else { return };
         let member = joined.link.welcome.member;
         let opened = envelope::open_data(&stage.root, epoch, joined.newest, member, envelope);
@@ -311,6 +307,7 @@ impl Member {
             joined.stages.retain(|known, stage| *known == epoch || now < stage.received_at + LEFT);
             for stage in joined.stages.values_mut() {
                 let (datagram, look) = stage.carrier.poll(now);
+                forget(&mut *stage.carrier, &mut joined.open);
                 wake = [wake, look].into_iter().flatten().min();
                 if datagram.is_some() {
                     return (datagram, wake);
