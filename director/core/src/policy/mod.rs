@@ -282,7 +282,9 @@ impl Policy {
         if needs && costs.iter().any(measures) {
             costs.retain(measures);
         }
-        costs.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // Among equals the one in use.
+        let other = |model: ModelId| model != self.current;
+        costs.sort_by(|a, b| a.1.total_cmp(&b.1).then(other(a.0).cmp(&other(b.0))));
         costs
     }
 

@@ -272,3 +272,49 @@ fn a_model_that_is_too_late_as_well_is_no_better() {
     assert_eq!(judge(99.0, Some(110.0)), Reason::Urgent, "it is in time");
     assert_eq!(judge(300.0, None), Reason::Urgent, "the model in use works no more");
 }
+
+/// `multicast-fec` and `udp-arq`, which takes `share` of the former's time.
+fn wide(share: f64) -> (PerformanceMap, Policy) {
+    let mut map = PerformanceMap::new();
+    let at = at(0.0);
+    for (model, ms) in [(WIDE, 100.0), (ModelId::UdpArq, 100.0 * share)] {
+        map.add(model, Point { at, figures: figures(ms, 1.0, 100.0) });
+    }
+    let all = [ModelId::UdpArq, WIDE];
+    let (asked, targets) = (TransportProperties::default(), QosTargets::default());
+    let pattern = Pattern::PublishCollect;
+    (map, Policy::new(pattern, asked, targets, &all, all[0], Settings::default()))
+}
+
+/// What failed before: sessions that know nothing left `multicast-fec` within some messages for predictions
+/// from these, and came back a minute later.
+#[test]
+fn what_measures_begins_with_the_model_that_fits_most_networks() {
+    for (share, measures, first) in [
+        (0.7, true, WIDE),
+        (0.7, false, ModelId::UdpArq),
+        (0.4, true, ModelId::UdpArq),
+        (1.2, false, WIDE),
+    ] {
+        let (map, mut policy) = wide(share);
+        policy.needs_measuring(measures);
+        assert_eq!(policy.begin(&at(0.0), &map), first, "{share} {measures}");
+    }
+    for (share, reason) in [(0.7, Reason::SmallGain), (0.4, Reason::Gain)] {
+        let (map, mut policy) = wide(share);
+        policy.needs_measuring(true);
+        policy.set_current(WIDE, Instant::START);
+        let last = (10..13).map(|s| policy.decide(second(s), &at(0.0), &map, false).reason).last();
+        assert_eq!(last, Some(reason), "{share}");
+    }
+}
+
+/// Without multicast, `multicast-fec` is predicted as `udp-arq`, and stays.
+#[test]
+fn what_can_send_to_each_stays_without_multicast() {
+    let (map, mut policy) = wide(1.2);
+    policy.begin(&at(0.0), &map);
+    policy.multicast(false);
+    let decision = policy.decide(second(10), &at(0.0), &map, true);
+    assert_eq!((policy.current(), decision.all[0].1), (WIDE, decision.all[1].1), "{decision}");
+}

@@ -274,6 +274,38 @@ fn blocked_multicast_stays_blocked_through_changes() {
     assert!(changes > 50, "{changes}");
 }
 
+/// Multicast is blocked for a minute, and works again. What failed before: `multicast-fec` took several times
+/// as long as `udp-arq` meanwhile.
+#[test]
+fn blocked_multicast_costs_little() {
+    let cost = |models: &[ModelId], loss| {
+        let network = Network { loss, ..rate(1e6) };
+        let mut world = World::new(&config(models), PerformanceMap::shipped(), 20, network, 3);
+        world.network_at(20 * SECOND, Network { multicast: false, ..network });
+        world.network_at(80 * SECOND, network);
+        world.sends(2 * SECOND, SECOND, 110, 200);
+        world.run(130 * SECOND);
+        let (all, there) = world.cost(DEADLINE);
+        let multicast = world.hub.explain().multicast;
+        let blocked = world.messages[18..78].iter().flat_map(|answers| &answers.took);
+        let took = blocked.map(|took| took.unwrap_or(DEADLINE).min(DEADLINE) as f64 / 1e6);
+        let (sum, count) = took.fold((0.0, 0), |(sum, count), took| (sum + took, count + 1));
+        eprintln!(
+            "{models:?} {loss}: {all:.0} ms, {:.0} ms blocked, {there}",
+            sum / f64::from(count)
+        );
+        assert!(there > 0.999 && multicast, "{models:?} {there} {multicast}");
+        sum / f64::from(count)
+    };
+    for loss in [0.0, 0.1] {
+        let singly = cost(&[ModelId::UdpArq], loss);
+        for models in [&[][..], &[ModelId::MulticastFec]] {
+            let own = cost(models, loss);
+            assert!(own < 1.5 * singly, "{models:?} {loss}: {own} {singly}");
+        }
+    }
+}
+
 /// One of twenty members is far away and loses half of its frames, on a link that is wide: it is no
 /// queue, and the others are as fast as without it.
 #[test]
