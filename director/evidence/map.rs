@@ -40,8 +40,9 @@ const SEED: u64 = 7;
 /// A file cannot be written.
 pub fn write(path: &Path, models: Option<&str>) -> std::io::Result<()> {
     let places = grid();
-    let is_new =
-        |model: &ModelId| models.is_none_or(|models| models.split(',').any(|new| new == model.name()));
+    let is_new = |model: &ModelId| {
+        models.is_none_or(|models| models.split(',').any(|new| new == model.name()))
+    };
     let (new, known): (Vec<ModelId>, Vec<ModelId>) =
         director::carrier::available().into_iter().partition(is_new);
     let all: Vec<(ModelId, Conditions)> =

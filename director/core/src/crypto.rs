@@ -134,8 +134,6 @@ mod portable {
     /// ChaCha20-Poly1305 (RFC 8439).
     pub(crate) mod aead {
         use super::Unspecified;
-        #[cfg(not(feature = "std"))]
-        use super::*;
         use chacha20poly1305::{AeadInPlace as _, ChaCha20Poly1305, KeyInit as _};
 
         pub(crate) struct Algorithm;

@@ -374,7 +374,7 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
 }
 
 /// What happens in one second after the hub has sent a message, and others have joined it: the frames that
-/// went to all, and the members that have answered. Frames to all reach nobody if `blocked`.
+/// went to all, and the members that have answered. Frames to all are lost if `blocked`.
 fn second(
     hub: &mut FecHub,
     members: &mut [FecMember],

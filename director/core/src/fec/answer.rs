@@ -3,6 +3,8 @@
 use super::code::{Encoder, Refused};
 use super::frame::{Frame, UP_NUMBERS, next_symbol};
 use crate::Instant;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use alloc::collections::VecDeque;
 
 /// Whether a request round is later than the last one: a repeated request, which can be an attacker's,

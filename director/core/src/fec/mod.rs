@@ -7,9 +7,11 @@
 //! before. The message carries the answer schedule: each member has a slot, in an order that
 //! changes with each message, so that three hundred answers do not collide. A member sends
 //! slightly fewer symbols than needed on average; the hub requests the missing ones, from some
-//! members at a time, while others use their slots.
+//! members at a time, while others use their slots. Where multicast does not work, each member gets the
+//! message by unicast and answers at once.
 
 mod answer;
+mod arrivals;
 mod code;
 mod frame;
 mod hub;
