@@ -28,12 +28,14 @@ impl Policy {
             self.challenger = None;
             return Reason::SmallGain;
         }
-        if urgent {
-            return Reason::Urgent;
-        }
         // A model in use without a known cost is always worth replacing.
         let enough =
             own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.least_gain()));
+        let in_time = own.is_some_and(|own| cost <= self.lifetime_ms && self.lifetime_ms < own);
+        // One member that is cut off misses deadlines under each model: also an urgent change needs a gain.
+        if urgent && (enough || in_time) {
+            return Reason::Urgent;
+        }
         if !enough {
             self.challenger = None;
             return Reason::SmallGain;

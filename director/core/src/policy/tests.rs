@@ -271,6 +271,9 @@ fn a_model_that_is_too_late_as_well_is_no_better() {
     assert_eq!(judge(240.0, Some(500.0)), Reason::Urgent, "it carries twice as much");
     assert_eq!(judge(99.0, Some(110.0)), Reason::Urgent, "it is in time");
     assert_eq!(judge(300.0, None), Reason::Urgent, "the model in use works no more");
+    // What failed before: a member that was cut off made the session change to a model that was hardly
+    // better, and back.
+    assert_eq!(judge(80.0, Some(90.0)), Reason::SmallGain, "both are in time");
 }
 
 /// `multicast-fec` and `udp-arq`, which takes `share` of the former's time.
