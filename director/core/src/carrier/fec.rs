@@ -102,8 +102,6 @@ struct Hub {
     epoch: u32,
     /// A single member needs no multicast.
     single: bool,
-    /// Whether multicast works.
-    multicast: bool,
     /// Bytes or energy are limited.
     efficient: bool,
     events: Vec<CarrierEvent>,
@@ -117,7 +115,7 @@ impl Hub {
         let members = (0..params.members).map(keys).collect();
         let hub = FecHub::new(settings(params), hub_keys(params), members);
         let (single, efficient) = (params.members == 1, params.efficient);
-        Self { hub, epoch, single, multicast: true, efficient, events: Vec::new() }
+        Self { hub, epoch, single, efficient, events: Vec::new() }
     }
 
     fn collect_events(&mut self) {
@@ -155,7 +153,7 @@ impl HubCarrier for Hub {
 
     fn reaches_all(&self, to: &[MemberId]) -> bool {
         // A message to one goes by unicast.
-        to.len() > 1 && !self.single && self.multicast
+        to.len() > 1 && !self.single && !self.hub.sends_to_each()
     }
 
     fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Instant) -> bool {
@@ -212,7 +210,6 @@ impl HubCarrier for Hub {
     }
 
     fn set_multicast(&mut self, works: bool) {
-        self.multicast = works;
         self.hub.set_multicast(works);
     }
 

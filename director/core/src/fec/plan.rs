@@ -109,6 +109,11 @@ impl FecSettings {
         to_u16(frames_while(symbols as u64, least.into(), self.loss(), takes / saves))
     }
 
+    /// Number of symbols of the first burst to `members`, with those that save more waiting time than they cost.
+    pub fn burst(&self, symbols: usize, members: usize) -> u16 {
+        self.worthwhile_frames(symbols, self.first_burst(symbols, members), 1.0)
+    }
+
     /// Number of extra symbols that each of `members` sends unrequested.
     pub fn extra_frames(&self, members: u16, code: usize) -> u8 {
         let symbols = self.answer_symbols(code);

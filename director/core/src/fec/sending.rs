@@ -62,7 +62,7 @@ impl Awaited {
             Some(loss) => {
                 let own = FecSettings { loss, ..*settings };
                 let lacking = missing.unwrap_or(symbols);
-                let sent = own.worthwhile_frames(lacking, own.first_burst(lacking, 1), 1.0);
+                let sent = own.burst(lacking, 1);
                 // The member adds symbols for the loss of the others.
                 Some((f64::from(sent) * (1.0 - settings.loss)).round() as usize)
             }

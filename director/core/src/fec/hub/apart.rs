@@ -38,7 +38,7 @@ impl FecHub {
         let trial = message.is_multiple_of(TRIAL);
         let ahead = |member: u16| {
             let own = self.settings_of(member);
-            let needed = own.worthwhile_frames(symbols, own.first_burst(symbols, 1), 1.0);
+            let needed = own.burst(symbols, 1);
             let known = self.unreachable.get(&member);
             let reached = trial || known.is_none_or(|known| !known.proved || known.missed < SURE);
             match reached {

@@ -1,14 +1,13 @@
 //! Messages that are handed over: to the group, or to each member by unicast.
 
 use super::{AT_ONCE, FecHub, REMEMBERED, Way};
-use crate::Instant;
-use crate::Span;
 use crate::fec::code::{Encoder, Refused, symbol_size};
 use crate::fec::plan::{ResponseKind, Schedule};
 use crate::fec::sending::{Awaited, Sending};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 impl FecHub {
@@ -22,6 +21,11 @@ impl FecHub {
         let divides = |way: &&Way| self.each && way.only.is_none();
         let group: Vec<Way> = self.sending.keys().filter(divides).copied().collect();
         group.into_iter().for_each(|way| self.divide(way));
+    }
+
+    /// Whether messages to several members go to each of them by unicast.
+    pub fn sends_to_each(&self) -> bool {
+        self.each
     }
 
     /// Sends a message to these members. All have slots if it goes to at least half of the group.
@@ -66,17 +70,14 @@ impl FecHub {
         let encoder = Encoder::new(whole, symbol)?;
         self.newest = self.newest.max(message);
         if !alone {
-            let least = self.settings.first_burst(encoder.symbols(), awaited.len());
-            let left = self.settings.worthwhile_frames(encoder.symbols(), least, 1.0);
+            let left = self.settings.burst(encoder.symbols(), awaited.len());
             let sending = Sending::new(encoder, schedule, left, awaited, until);
             self.sending.insert(Way::group(message), sending);
             self.send_ahead(message);
             return Ok(());
         }
         for (member, fresh) in awaited {
-            let settings = self.settings_of(member);
-            let least = settings.first_burst(encoder.symbols(), 1);
-            let left = settings.worthwhile_frames(encoder.symbols(), least, 1.0);
+            let left = self.settings_of(member).burst(encoder.symbols(), 1);
             let only = BTreeMap::from([(member, fresh)]);
             let sending = Sending::new(encoder.clone(), schedule, left, only, until);
             self.sending.insert(Way::single(message, member), sending);
@@ -116,9 +117,7 @@ impl FecHub {
     fn divide(&mut self, way: Way) {
         let Some(mut group) = self.sending.remove(&way) else { return };
         for (member, awaited) in core::mem::take(&mut group.awaited) {
-            let settings = self.settings_of(member);
-            let symbols = group.encoder.symbols();
-            let burst = settings.worthwhile_frames(symbols, settings.first_burst(symbols, 1), 1.0);
+            let burst = self.settings_of(member).burst(group.encoder.symbols(), 1);
             let own = group.part(member, awaited, burst);
             self.sending.insert(Way::single(way.message, member), own);
         }
