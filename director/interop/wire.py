@@ -31,21 +31,21 @@ DATA, ANSWER, ACKNOWLEDGE, ASK, READY, HELLO, PROBE, CANNOT = range(0x21, 0x29)
 WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN, TOPIC, STORED = 0x29, 0x2A, 0x2D, 0x2E, 0x2F, 0x30
 HUB = 0
 PURPOSES = {
-    "message": b"director 3 message",
-    "acknowledgement": b"director 3 acknowledgement",
-    "control": b"director 3 control",
-    "frame": b"director 3 frame",
+    "message": b"director 4 message",
+    "acknowledgement": b"director 4 acknowledgement",
+    "control": b"director 4 control",
+    "frame": b"director 4 frame",
 }
 UDP_REQUEST_RESPONSE = 0
 
 
 def psk_of(key: bytes) -> bytes:
     """The key of the handshake, of a pre-shared key."""
-    return hkdf_expand(hkdf_extract(b"director 3 psk", key), b"")
+    return hkdf_expand(hkdf_extract(b"director 4 psk", key), b"")
 
 
 class Noise:
-    """Noise_NNpsk0_25519_ChaChaPoly_SHA256 with the prologue `director 3`."""
+    """Noise_NNpsk0_25519_ChaChaPoly_SHA256 with the prologue `director 4`."""
 
     def __init__(self, psk: bytes, ephemeral: bytes):
         # The name has 36 bytes, more than a hash, so it is hashed.
@@ -53,7 +53,7 @@ class Noise:
         self.chain = self.hash
         self.key, self.nonce = b"", 0
         self.private, self.public = ephemeral, public_key(ephemeral)
-        self.mix_hash(b"director 3")
+        self.mix_hash(b"director 4")
         self.psk = psk
 
     def mix_hash(self, data: bytes) -> None:
@@ -131,6 +131,13 @@ class Noise:
         """The keys of the handshake."""
         first, second = self.outputs(b"", 2)
         return Root(first + second + self.hash, session)
+
+
+def short(frame: bytes, count: int) -> bytes:
+    """A symbol of an answer in the short form as it is alone in a datagram, without its code."""
+    message = int.from_bytes(frame[1:3], "big")
+    both = (message & 0xFFF) << 12 | (count & 0xFFF)
+    return frame[:1] + both.to_bytes(3, "big") + frame[3:]
 
 
 def parse_welcome(body: bytes) -> dict:
@@ -352,6 +359,11 @@ def check_vectors(path: str) -> int:
     count = struct.pack(">Q", vectors["counted_frame_count"])
     code = hmac_sha256(pair.key("frame", epoch, 299 + 1), of("frame") + count)[:4]
     same("counted_frame", of("frame") + count[-2:] + code)
+    frame, count = of("short_frame"), vectors["short_frame_count"]
+    code = hmac_sha256(
+        pair.key("frame", epoch, 299 + 1), frame + struct.pack(">Q", count)
+    )[:4]
+    same("short_frame_signed", short(frame, count) + code)
     # Each changed byte is noticed.
     for name, reader in (
         ("data", lambda bytes_: open_data(group, epoch, bytes_)),

@@ -21,7 +21,7 @@ use snow::{Builder, HandshakeState};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// Both ends must agree on it: the version of the wire format.
-const PROLOGUE: &[u8] = b"director 3";
+const PROLOGUE: &[u8] = b"director 4";
 
 /// First bytes of the messages.
 const HELLO: u8 = 0x26;

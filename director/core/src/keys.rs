@@ -67,14 +67,14 @@ impl Use {
     fn label(self) -> &'static [u8] {
         match self {
             // Part of the wire format (docs/director-wire.md): another label is another key.
-            Self::Message => b"director 3 message",
-            Self::Acknowledgement => b"director 3 acknowledgement",
-            Self::Control => b"director 3 control",
-            Self::Frame => b"director 3 frame",
-            Self::Connection => b"director 3 connection",
-            Self::Reset => b"director 3 reset",
-            Self::Uplink => b"director 3 uplink",
-            Self::UplinkFrame => b"director 3 uplink frame",
+            Self::Message => b"director 4 message",
+            Self::Acknowledgement => b"director 4 acknowledgement",
+            Self::Control => b"director 4 control",
+            Self::Frame => b"director 4 frame",
+            Self::Connection => b"director 4 connection",
+            Self::Reset => b"director 4 reset",
+            Self::Uplink => b"director 4 uplink",
+            Self::UplinkFrame => b"director 4 uplink frame",
         }
     }
 }
@@ -106,7 +106,7 @@ impl Psk {
         if key.len() < MIN_KEY {
             return Err(ShortKey(key.len()));
         }
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"director 3 psk");
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"director 4 psk");
         let mut bytes = [0; 32];
         let filled = salt.extract(key).expand(&[], Length(32)).and_then(|okm| okm.fill(&mut bytes));
         debug_assert!(filled.is_ok(), "32 bytes are not too many for HKDF");

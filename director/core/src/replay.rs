@@ -5,15 +5,15 @@
 use crate::keys::{CODE, Keys, Root, Scope};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
-use crate::window::{Window, widen};
+use crate::window::{Window, widen_from};
 use crate::{Instant, Span};
 
 /// Bytes of the count in a frame: its low 16 bits. The code is that of all 64.
 const COUNT: usize = 2;
 /// Frames after which an older one counts as a repeated one: more than paths reorder.
 const WINDOW: usize = 1_024;
-/// A receiver that has missed more than 2^15 frames in a row searches the count in this number of
-/// further ranges of 2^16, at most once in this time: forged frames must cost little.
+/// A receiver that has missed more than half of what the low bits count searches the count in this
+/// number of further ranges, at most once in this time: forged frames must cost little.
 const RANGES: u64 = 64;
 const SEARCH_EVERY: Span = Span::from_s(1);
 
@@ -34,13 +34,13 @@ pub(crate) fn ends(pair: &Root, [own, other]: [Scope; 2]) -> (Signer, Checker) {
 #[derive(Debug)]
 pub struct Signer {
     keys: Keys,
-    next: u64,
+    count: u64,
 }
 
 impl Signer {
     /// With keys that sign nothing else.
     pub fn new(keys: Keys) -> Self {
-        Self { keys, next: 0 }
+        Self { keys, count: 0 }
     }
 
     /// Bytes that [`Self::sign`] adds.
@@ -50,12 +50,27 @@ impl Signer {
 
     /// Appends the count and the code to a frame.
     pub fn sign(&mut self, frame: &mut Vec<u8>) {
-        let count = self.next.to_be_bytes();
-        let Some(code) = self.keys.code(&[frame, &count]) else { return };
-        frame.extend_from_slice(&count[count.len() - COUNT..]);
+        let Some((count, code)) = self.next(frame) else { return };
+        frame.extend_from_slice(&(count as u16).to_be_bytes());
         frame.extend_from_slice(&code);
-        self.next += 1;
     }
+
+    /// The count and the code of a frame, which its datagram must have; `None` without security.
+    pub fn next(&mut self, frame: &[u8]) -> Option<(u64, [u8; CODE])> {
+        let count = self.count;
+        let code = self.keys.code(&[frame, &count.to_be_bytes()])?;
+        self.count += 1;
+        Some((count, code))
+    }
+}
+
+/// The low bits of a count, fewer than 64.
+#[derive(Debug, Clone, Copy)]
+pub struct Low {
+    /// How many.
+    pub bits: u32,
+    /// The count modulo 2 to the power of `bits`.
+    pub count: u64,
 }
 
 /// Checks the frames of the other end.
@@ -86,21 +101,33 @@ impl Checker {
         }
         let (rest, code) = frame.split_last_chunk::<CODE>()?;
         let (plain, low) = rest.split_last_chunk::<COUNT>()?;
-        let count = self.count(plain, u16::from_be_bytes(*low), code, now)?;
-        self.newest = self.newest.max(count);
-        self.seen.insert(count).then_some(plain)
+        let low = Low { bits: u16::BITS, count: u16::from_be_bytes(*low).into() };
+        self.is_new([plain, &[]], low, code, now).then_some(plain)
     }
 
-    fn count(&mut self, plain: &[u8], low: u16, code: &[u8; CODE], now: Instant) -> Option<u64> {
-        let near = widen(low, self.newest);
-        let is_right = |count: &u64| self.keys.is_code(&[plain, &count.to_be_bytes()], code);
+    /// Whether the frame of these two parts has this code, and has not arrived before.
+    pub fn is_new(&mut self, frame: [&[u8]; 2], low: Low, code: &[u8; CODE], now: Instant) -> bool {
+        let Some(count) = self.count(frame, low, code, now) else { return false };
+        self.newest = self.newest.max(count);
+        self.seen.insert(count)
+    }
+
+    fn count(
+        &mut self,
+        [head, rest]: [&[u8]; 2],
+        low: Low,
+        code: &[u8; CODE],
+        now: Instant,
+    ) -> Option<u64> {
+        let near = widen_from(low.count, low.bits, self.newest);
+        let is_right = |count: &u64| self.keys.is_code(&[head, rest, &count.to_be_bytes()], code);
         if is_right(&near) {
             return Some(near);
         }
         if now < self.search_at {
             return None;
         }
-        let found = (1..=RANGES).map(|range| near.saturating_add(range << 16)).find(is_right);
+        let found = (1..=RANGES).map(|range| near.saturating_add(range << low.bits)).find(is_right);
         if found.is_none() {
             self.search_at = now + SEARCH_EVERY;
         }
@@ -154,7 +181,7 @@ mod tests {
     fn after_long_silence_frames_are_read_again_and_forgeries_cost_little() {
         for missed in [40_000, 110_000, 3_000_000] {
             let (mut signer, mut checker) = ends(&keyed());
-            signer.next = missed;
+            signer.count = missed;
             assert_eq!(checker.check(&[0; 20], Instant::START), None, "forged");
             // A search so soon would be one for each forged frame.
             let frame = signed(&mut signer, b"chunk");

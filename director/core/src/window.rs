@@ -75,10 +75,17 @@ impl Window {
 /// Restores a full number from its low 16 bits: the candidate nearest to `near`.
 pub fn widen(low: u16, near: u64) -> u64 {
     // Right as long as both ends differ by less than 2^15; a hub has 1,024 messages open.
-    let base = near & !0xffff;
-    let candidates = [base.checked_sub(0x1_0000), Some(base), base.checked_add(0x1_0000)];
-    let numbers = candidates.into_iter().flatten().map(|base| base | u64::from(low));
-    numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(u64::from(low))
+    widen_from(low.into(), u16::BITS, near)
+}
+
+/// The same from the low `bits`, fewer than 64: right as long as both ends differ by less than half of
+/// what they count.
+pub fn widen_from(low: u64, bits: u32, near: u64) -> u64 {
+    let all = 1_u64 << bits;
+    let base = near & !(all - 1);
+    let candidates = [base.checked_sub(all), Some(base), base.checked_add(all)];
+    let numbers = candidates.into_iter().flatten().map(|base| base | low);
+    numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(low)
 }
 
 #[cfg(test)]
@@ -122,6 +129,8 @@ mod tests {
         fn numbers_widen_to_the_nearest(near in 0_u64..1 << 40, off in -30_000_i64..30_000) {
             let number = near.saturating_add_signed(off);
             prop_assert_eq!(widen(number as u16, near), number);
+            let close = near.saturating_add_signed(off / 16);
+            prop_assert_eq!(widen_from(close % (1 << 12), 12, near), close);
         }
     }
 }

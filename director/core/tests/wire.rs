@@ -9,6 +9,7 @@ use director::envelope::{
     Echo, FromMember, Invitation, lifetime, seal_data, seal_member, seal_probe, seal_stored,
     seal_topic,
 };
+use director::fec::sign_by_member;
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
 use director::replay::Signer;
@@ -89,13 +90,24 @@ fn vectors() -> Value {
     merge(merge(handshake, envelopes), counted(&pair))
 }
 
-/// A frame of a member, after 70,000 others.
+/// A frame of a member, after 70,000 others, and a short one after it.
 fn counted(pair: &Root) -> Value {
     let scope = Scope::new(Use::Frame, 70_000, Party::Member(299));
     let (mut signer, mut frame) = (Signer::new(pair.keys(scope)), bytes::<12>(0x80).to_vec());
     (0..70_000).for_each(|_| signer.sign(&mut Vec::new()));
     signer.sign(&mut frame);
-    json!({ "counted_frame": hex(&frame), "counted_frame_count": 70_000 })
+    // Symbol 5 of 8 of the answer to a message whose number ends with 0xabcd.
+    let place = (299_u16 << 7 | 5).to_be_bytes();
+    let answer = [&[0xe7, 0xab, 0xcd][..], &place, &bytes::<10>(0x40)].concat();
+    let mut short = answer.clone();
+    sign_by_member(&mut signer, &mut short);
+    json!({
+        "counted_frame": hex(&frame),
+        "counted_frame_count": 70_000,
+        "short_frame": hex(&answer),
+        "short_frame_count": 70_001,
+        "short_frame_signed": hex(&short),
+    })
 }
 
 fn merge(mut one: Value, other: Value) -> Value {

@@ -214,11 +214,9 @@ impl<'a> Frame<'a> {
                 let symbols = u16::from(kind & !SHORT_KIND) + 1;
                 Self::Down { message, symbol, symbols, left, data: reader.0.into() }
             }
-            kind if kind & SHORT_KIND == UP_SHORT => {
-                let (message, both) = (reader.number()?, reader.number()?);
-                let (member, symbol) = (both >> UP_BITS, both % UP_NUMBERS);
-                let symbols = u16::from(kind & !SHORT_KIND) + 1;
-                Self::Up { message, member, symbol, symbols, data: reader.0.into() }
+            kind if is_short_up(kind) => {
+                let message = reader.number()?;
+                Self::short_up(kind, message, reader.0)?
             }
             DOWN => {
                 let (left, message) = (reader.byte()?, reader.number()?);
@@ -255,13 +253,18 @@ impl<'a> Frame<'a> {
         Some(frame)
     }
 
+    /// A symbol of an answer in the short form, from what follows the message's number.
+    pub fn short_up(kind: u8, message: u16, rest: &'a [u8]) -> Option<Self> {
+        let (member, symbol) = short_place(rest)?;
+        let symbols = u16::from(kind & !SHORT_KIND) + 1;
+        Some(Self::Up { message, member, symbol, symbols, data: rest[2..].into() })
+    }
+
     /// The claimed sender of a frame for the hub; its code is not checked yet.
     pub fn member(bytes: &[u8]) -> Option<u16> {
         match bytes {
             [UP | NACK, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
-            [kind, _, _, high, low, ..] if kind & SHORT_KIND == UP_SHORT => {
-                Some(u16::from_be_bytes([*high, *low]) >> UP_BITS)
-            }
+            [kind, _, _, rest @ ..] if is_short_up(*kind) => short_place(rest).map(|place| place.0),
             _ => None,
         }
     }
@@ -276,6 +279,18 @@ impl<'a> Frame<'a> {
             | Self::Answered { message, .. } => *message,
         }
     }
+}
+
+/// Whether a frame is a symbol of an answer in the short form, by its first byte.
+pub fn is_short_up(kind: u8) -> bool {
+    kind & SHORT_KIND == UP_SHORT
+}
+
+/// The numbers of member and symbol of a symbol of an answer in the short form, from what follows the
+/// message's number.
+pub fn short_place(rest: &[u8]) -> Option<(u16, u16)> {
+    let both = u16::from_be_bytes(*rest.first_chunk()?);
+    Some((both >> UP_BITS, both % UP_NUMBERS))
 }
 
 /// The number of symbols as in the short form, if it fits.

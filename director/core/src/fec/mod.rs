@@ -19,6 +19,7 @@ mod member;
 mod passage;
 mod plan;
 mod sending;
+mod short;
 mod spacing;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
@@ -27,3 +28,4 @@ pub(crate) use frame::{REQUEST_UNICAST, is_frame};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;
 pub use plan::{FecSettings, ResponseKind, Schedule};
+pub use short::sign as sign_by_member;

@@ -2,6 +2,7 @@
 
 use super::code::{symbol_size, symbols};
 use super::frame::{ACKNOWLEDGEMENT, HEADER, MAX_SHORT_SYMBOLS, SHORT, UP_MEMBERS};
+use super::short::Added;
 use crate::Span;
 use crate::bound::{frames_for_all, frames_while};
 #[cfg(not(feature = "std"))]
@@ -77,13 +78,14 @@ impl FecSettings {
         Span::from_ns_f64(air.ceil()).max(HANDLING)
     }
 
-    /// Header size and maximum symbol size in bytes for a message of `bytes`, with `code` bytes
-    /// after each frame; the symbol size is 0 if there is no room.
-    pub fn symbol(&self, bytes: usize, code: usize) -> (usize, usize) {
-        let room = |header| self.datagram.saturating_sub(header + code);
-        let few = symbols(bytes, room(SHORT)) <= MAX_SHORT_SYMBOLS && self.members <= UP_MEMBERS;
-        let header = if few { SHORT } else { HEADER };
-        (header, room(header))
+    /// Bytes around a symbol and maximum symbol size in bytes for a message of `bytes`; the symbol
+    /// size is 0 if there is no room.
+    pub fn symbol(&self, bytes: usize, added: Added) -> (usize, usize) {
+        let room = |around| self.datagram.saturating_sub(around);
+        let (short, long) = (SHORT + added.short, HEADER + added.long);
+        let few = symbols(bytes, room(short)) <= MAX_SHORT_SYMBOLS && self.members <= UP_MEMBERS;
+        let around = if few { short } else { long };
+        (around, room(around))
     }
 
     /// Number of symbols in the first burst: all of `members` have the message with a
@@ -115,8 +117,8 @@ impl FecSettings {
     }
 
     /// Number of extra symbols that each of `members` sends unrequested.
-    pub fn extra_frames(&self, members: u16, code: usize) -> u8 {
-        let symbols = self.answer_symbols(code);
+    pub fn extra_frames(&self, members: u16, added: Added) -> u8 {
+        let symbols = self.answer_symbols(added);
         let least = self.answer_burst(symbols);
         // On average half of the other members wait behind a member.
         let others = (f64::from(members) + 1.0) / 2.0;
@@ -140,26 +142,26 @@ impl FecSettings {
     }
 
     /// Number of source symbols of an answer.
-    pub fn answer_symbols(&self, code: usize) -> usize {
-        symbols(self.answer, self.symbol(self.answer, code).1)
+    pub fn answer_symbols(&self, added: Added) -> usize {
+        symbols(self.answer, self.symbol(self.answer, added).1)
     }
 
     /// Airtime of a frame of an answer.
-    pub fn answer_frame(&self, code: usize) -> Span {
-        let (header, symbol) = self.symbol(self.answer, code);
-        self.airtime(header + code + symbol_size(self.answer, symbol))
+    pub fn answer_frame(&self, added: Added) -> Span {
+        let (around, symbol) = self.symbol(self.answer, added);
+        self.airtime(around + symbol_size(self.answer, symbol))
     }
 
     /// Airtime of an acknowledgement.
-    pub fn acknowledgement(&self, code: usize) -> Span {
-        self.airtime(ACKNOWLEDGEMENT + code)
+    pub fn acknowledgement(&self, added: Added) -> Span {
+        self.airtime(ACKNOWLEDGEMENT + added.long)
     }
 
     /// Slot length of a member, with `more` extra symbols.
-    pub fn slot(&self, response: ResponseKind, more: u8, code: usize) -> Span {
+    pub fn slot(&self, response: ResponseKind, more: u8, added: Added) -> Span {
         let (frames, each) = match response {
-            ResponseKind::Answers => (self.answer_symbols(code), self.answer_frame(code)),
-            ResponseKind::Acknowledgements => (1, self.acknowledgement(code)),
+            ResponseKind::Answers => (self.answer_symbols(added), self.answer_frame(added)),
+            ResponseKind::Acknowledgements => (1, self.acknowledgement(added)),
         };
         Span::from_ns_f64((self.slot_frames(frames, more) * each.as_ns_f64()).ceil())
     }
@@ -267,8 +269,12 @@ mod tests {
     fn bursts_are_about_what_it_takes() {
         let settings = physical();
         assert_eq!(settings.airtime(85), Span::from_us(4_064));
-        assert_eq!((settings.symbol(1_699, 4), settings.symbol(4_000, 4)), ((5, 76), (9, 72)));
-        assert_eq!(FecSettings { members: 513, ..settings }.symbol(1_699, 4), (9, 72));
+        let of = |settings: FecSettings, bytes| settings.symbol(bytes, Added::by_hub(4));
+        assert_eq!((of(settings, 1_699), of(settings, 4_000)), ((9, 76), (13, 72)));
+        assert_eq!(of(FecSettings { members: 513, ..settings }, 1_699), (13, 72));
+        // An answer of 1,699 B with its envelope of 25 B, and the end marker.
+        let secure = FecSettings { answer: 1_724, ..settings };
+        assert_eq!(secure.answer_symbols(Added::by_member(6)), 23);
         let burst = settings.first_burst(24, 300);
         assert!((45..55).contains(&burst), "{burst}");
         assert_eq!(settings.frames_for(24), 35);
@@ -292,12 +298,13 @@ mod tests {
             spare: 1.0,
             ..physical()
         };
-        assert_eq!((one.worthwhile_frames(2, 2, 1.0), one.extra_frames(1, 4)), (3, 1));
+        let added = Added::by_hub(4);
+        assert_eq!((one.worthwhile_frames(2, 2, 1.0), one.extra_frames(1, added)), (3, 1));
         // Three hundred members wait for each other; a full channel has no room.
-        assert_eq!(one.extra_frames(300, 4), 0);
+        assert_eq!(one.extra_frames(300, added), 0);
         assert_eq!(FecSettings { spare: 0.05, ..one }.worthwhile_frames(2, 2, 1.0), 2);
         assert_eq!(FecSettings { spare: 0.0, ..one }.worthwhile_frames(2, 2, 1.0), 2);
-        let slots = [0, 1].map(|more| one.slot(ResponseKind::Answers, more, 4));
+        let slots = [0, 1].map(|more| one.slot(ResponseKind::Answers, more, added));
         assert!(slots[1] > slots[0] * 5 / 4, "{slots:?}");
     }
 

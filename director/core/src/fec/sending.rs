@@ -6,6 +6,7 @@ use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
 use super::hub::Way;
 use super::passage::Passage;
 use super::plan::{FecSettings, HANDLING, ResponseKind, Schedule, slot_index};
+use super::short::Added;
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -123,8 +124,8 @@ pub(super) struct Shape {
     pub settings: FecSettings,
     /// Length of the authentication code of the hub's frames, in bytes.
     pub code: usize,
-    /// The same of members' frames, with its count.
-    pub answer_code: usize,
+    /// What members' frames have with count and code.
+    pub added: Added,
     /// Number of awaited answers of all messages.
     pub awaited: usize,
     /// Number of answers under way to messages that went to single members of a group.
@@ -147,7 +148,7 @@ impl Shape {
     /// are awaited.
     fn others(&self, own: usize) -> Span {
         let others = self.awaited.saturating_sub(own) as u64;
-        let symbols = self.settings.answer_symbols(self.answer_code) as u64;
+        let symbols = self.settings.answer_symbols(self.added) as u64;
         HANDLING * others * symbols
     }
 }
@@ -231,13 +232,13 @@ impl Sending {
     }
 
     /// Airtime of a member's unrequested response.
-    fn answer_takes(&self, Shape { settings, answer_code: code, .. }: &Shape) -> Span {
+    fn answer_takes(&self, Shape { settings, added, .. }: &Shape) -> Span {
         match self.response {
             ResponseKind::Answers => {
-                let burst = settings.answer_burst(settings.answer_symbols(*code));
-                u64::from(burst + u16::from(self.extra_symbols)) * settings.answer_frame(*code)
+                let burst = settings.answer_burst(settings.answer_symbols(*added));
+                u64::from(burst + u16::from(self.extra_symbols)) * settings.answer_frame(*added)
             }
-            ResponseKind::Acknowledgements => settings.acknowledgement(*code),
+            ResponseKind::Acknowledgements => settings.acknowledgement(*added),
         }
     }
 
@@ -289,8 +290,8 @@ impl Sending {
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         if self.slot > Span::ZERO && self.response == ResponseKind::Answers {
-            let Shape { settings, answer_code: code, .. } = shape;
-            let each = settings.answer_burst(settings.answer_symbols(*code));
+            let Shape { settings, added, .. } = shape;
+            let each = settings.answer_burst(settings.answer_symbols(*added));
             self.arrivals.asked =
                 f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
         }
@@ -319,9 +320,9 @@ impl Sending {
         if self.slots_at.is_none() || self.left > 0 || self.ask_at > now {
             return Vec::new();
         }
-        let Shape { settings, answer_code: code, .. } = shape;
-        let slot = self.slot / u64::try_from(settings.answer_symbols(*code)).unwrap_or(1).max(1);
-        let expected = settings.answer_frame(*code).max(slot);
+        let Shape { settings, added, .. } = shape;
+        let slot = self.slot / u64::try_from(settings.answer_symbols(*added)).unwrap_or(1).max(1);
+        let expected = settings.answer_frame(*added).max(slot);
         if let Some(until) = self.arrivals.wait_until(expected, settings.loss)
             && until > now
         {
@@ -339,11 +340,11 @@ impl Sending {
             return Vec::new();
         }
         self.turn = self.turn.wrapping_add(1);
-        let frame = settings.answer_frame(*code);
+        let frame = settings.answer_frame(*added);
         // Requested answers use the channel time that the slots leave; all of it if no member
         // responds, because the slots are then unused.
         let spare = if self.no_response() { 1.0 } else { self.spare(now, shape) };
-        let answer = settings.answer_symbols(*code);
+        let answer = settings.answer_symbols(*added);
         let mut asked = 0.0;
         let mut requests = Vec::new();
         for (_, member) in &late {

@@ -173,14 +173,13 @@ impl FecHub {
 
     fn shape(&self) -> Shape {
         let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
-        let codes = (self.own.code_len(), self.answer_code());
         let asked =
             |(way, sending): &(&Way, &Sending)| way.only.is_some() && sending.slots_at.is_some();
         let singly = if self.each { self.sending.iter().filter(asked).count() } else { 0 };
         Shape {
             settings: self.settings,
-            code: codes.0,
-            answer_code: codes.1,
+            code: self.own.code_len(),
+            added: self.added(),
             awaited,
             singly: singly as u64,
             heard_at: self.heard_at,

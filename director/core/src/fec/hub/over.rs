@@ -60,7 +60,7 @@ impl FecHub {
     /// Whether members have nothing more to send for a message: all have answered, with no more symbols than
     /// an answer has.
     fn is_all_sent(&self, sending: &Sending) -> bool {
-        let symbols = self.settings.answer_symbols(self.answer_code());
+        let symbols = self.settings.answer_symbols(self.added());
         let sent = self.settings.answer_burst(symbols) + u16::from(sending.extra_symbols);
         let all = sending.awaited.is_empty() && sending.turn == 0 && usize::from(sent) <= symbols;
         all && self.settings.loss < FEW_LOST

@@ -6,6 +6,7 @@ use crate::fec::code::without_end;
 use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING};
 use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
+use crate::fec::short::{Added, Short};
 use crate::keys::Keys;
 use crate::replay::Checker;
 use crate::switch::{MemberId, MessageId};
@@ -20,13 +21,17 @@ impl FecHub {
     /// Handles frames of a member that share a datagram, or a single one; returns `false` if the code is
     /// wrong, or they have arrived before.
     pub fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
+        if let Some(short) = Short::of(bytes).filter(|_| self.added().long > 0) {
+            let own = short.member().and_then(|member| self.members.get_mut(usize::from(member)));
+            let frame = own.and_then(|own| short.check(own, self.newest, now));
+            return frame.map(|frame| self.receive_frame(frame, now)).is_some();
+        }
         // The code is the first frame's member's: frames of others are not vouched for.
         let Some(member) = bundle::parts(bytes).next().and_then(Frame::member) else {
             return false;
         };
         let Some(own) = self.members.get_mut(usize::from(member)) else { return false };
         let Some(plain) = own.check(bytes, now) else { return false };
-        self.heard_at = now;
         let frames = bundle::parts(plain).filter(|part| Frame::member(part) == Some(member));
         let mut known = false;
         for frame in frames.filter_map(Frame::decode) {
@@ -43,12 +48,13 @@ impl FecHub {
         }
     }
 
-    /// Bytes that a member's frame has after its content.
-    pub(super) fn answer_code(&self) -> usize {
-        self.members.first().map_or(0, Checker::code_len)
+    /// What a member's frames have with count and code.
+    pub(super) fn added(&self) -> Added {
+        Added::by_member(self.members.first().map_or(0, Checker::code_len))
     }
 
     fn receive_frame(&mut self, frame: Frame<'_>, now: Instant) {
+        self.heard_at = now;
         let message = widen(frame.message(), self.newest);
         match frame {
             Frame::Up { member, symbol, symbols, data, .. } => {
@@ -68,7 +74,7 @@ impl FecHub {
         data: Cow<'_, [u8]>,
         now: Instant,
     ) {
-        let code = self.answer_code();
+        let added = self.added();
         let way = self.way(message, member);
         let Some(sending) = self.sending.get_mut(&way) else {
             return self.say_over(message, member);
@@ -86,7 +92,7 @@ impl FecHub {
             let trip = slot.and_then(|slot| now.checked_since(slot));
             // Without the times on the wire. They are shorter in the faster direction, whose rate is not
             // known: what is left is no shorter than the shortest known round trip.
-            let air = self.settings.airtime(data.len() + HEADER + code);
+            let air = self.settings.airtime(data.len() + HEADER + added.long);
             let wire = air + (sending.over_at - sending.sent_at);
             let least = self.settings.least_trip;
             let trip = trip.map(|trip| (trip - wire).max(trip.min(least)));

@@ -4,6 +4,7 @@ use super::{AT_ONCE, FecHub, REMEMBERED, Way};
 use crate::fec::code::{Encoder, Refused, symbol_size};
 use crate::fec::plan::{ResponseKind, Schedule};
 use crate::fec::sending::{Awaited, Sending};
+use crate::fec::short::Added;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
@@ -40,7 +41,9 @@ impl FecHub {
         to: &[MemberId],
         until: Option<Instant>,
     ) -> Result<(), Refused> {
-        let room = self.settings.symbol(Schedule::LENGTH + bytes.len(), self.own.code_len());
+        let room = self
+            .settings
+            .symbol(Schedule::LENGTH + bytes.len(), Added::by_hub(self.own.code_len()));
         let (_, symbol) = room;
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
@@ -140,14 +143,14 @@ impl FecHub {
     /// How `awaited` members respond: the length of their slots, and the symbols beyond the
     /// message's own that they may need.
     fn schedule_for(&self, response: ResponseKind, awaited: usize) -> Schedule {
-        let code = self.answer_code();
+        let added = self.added();
         let slotted = 2 * awaited >= self.members.len();
         let count = u16::try_from(awaited).unwrap_or(u16::MAX);
         let answers = response == ResponseKind::Answers;
-        let more = if answers { self.settings.extra_frames(count, code) } else { 0 };
+        let more = if answers { self.settings.extra_frames(count, added) } else { 0 };
         let slot = match awaited {
             // A slot of 0 us means none.
-            _ if slotted => self.settings.slot(response, more, code).max(AT_ONCE),
+            _ if slotted => self.settings.slot(response, more, added).max(AT_ONCE),
             1 => AT_ONCE,
             _ => Span::ZERO,
         };

@@ -8,6 +8,7 @@ use super::answer::{Answer, is_later};
 use super::code::{Decoder, Refused, symbol_size, without_end};
 use super::frame::{ACKNOWLEDGEMENT, Frame, Request};
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
+use super::short::Added;
 use super::spacing::Spacing;
 use crate::keys::Keys;
 use crate::message_map::MessageMap;
@@ -303,7 +304,8 @@ impl FecMember {
         until: Option<Instant>,
         now: Instant,
     ) -> Result<bool, Refused> {
-        let (header, symbol) = self.settings.symbol(bytes.len(), self.own.code_len());
+        let added = Added::by_member(self.own.code_len());
+        let (around, symbol) = self.settings.symbol(bytes.len(), added);
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }
@@ -318,7 +320,7 @@ impl FecMember {
         let mut answer = Answer::new(bytes, symbol)?;
         let more = u16::from(complete.schedule.more);
         let slot = Span::from_us(complete.schedule.slot_us.into());
-        let frame = header + self.own.code_len() + symbol;
+        let frame = around + symbol;
         // Slots tell the data rate, which the hub measures, and may change with each message.
         if slot > AT_ONCE {
             let more = complete.schedule.more;

@@ -7,6 +7,7 @@ use crate::bundle::{Bundle, LENGTH};
 use crate::fec::answer::Answer;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING};
+use crate::fec::short;
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -61,7 +62,7 @@ impl FecMember {
             self.spare = frame.bytes;
         }
         let mut bytes = bundle.finish().unwrap_or_default();
-        self.own.sign(&mut bytes);
+        short::sign(&mut self.own, &mut bytes);
         (Some(bytes), Some(self.pace.next_at()))
     }
 
