@@ -204,12 +204,13 @@ impl Capacity {
 
     /// Time to wait for answers beyond what is estimated, until some have arrived: the path
     /// may be far narrower than its round trip suggests. At most the second that RFC 8085, 3.1.1,
-    /// requires before the first round trip (decision 101).
+    /// requires before the first round trip (decision 101), and less with each arrival.
     pub fn patience(&self) -> Span {
         if !self.is_estimated() || self.measured || self.arrived >= KNOWN_AFTER {
             return Span::ZERO;
         }
-        (4 * self.trip() + PATIENCE).min(MAX_PATIENCE)
+        let first = (4 * self.trip() + PATIENCE).min(MAX_PATIENCE);
+        Span::from_ns_f64(first.as_ns_f64() / f64::from(1 + self.arrived))
     }
 
     /// Minimum round-trip time of the last half minute.

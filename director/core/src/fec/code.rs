@@ -90,6 +90,11 @@ impl Encoder {
         self.source.len() / self.symbol
     }
 
+    /// Bytes of a symbol.
+    pub fn symbol_size(&self) -> usize {
+        self.symbol
+    }
+
     /// The symbol with this number: a source symbol below [`symbols`](Self::symbols), a repair
     /// symbol from there on.
     pub fn symbol(&self, number: u16) -> Cow<'_, [u8]> {

@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::code::{Decoder, Encoder};
-use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
+use super::frame::{DOWN_NUMBERS, Frame, HEADER, Request, next_symbol};
 use super::hub::Way;
 use super::passage::Passage;
 use super::plan::{FecSettings, HANDLING, ResponseKind, Schedule, slot_index};
@@ -138,10 +138,15 @@ pub(super) struct Shape {
 pub(super) const COPIES: usize = 2;
 
 impl Shape {
-    /// Maximum queueing delay by frames of others, at most `most` frames.
-    fn queue(&self, most: u16) -> Span {
-        let frames = self.settings.members.saturating_add(1).min(most);
-        self.settings.airtime(self.settings.datagram) * u64::from(frames)
+    /// Maximum queueing delay by frames of others: one of each end, as long as this message's frames of
+    /// `own` bytes or an answer's; in larger groups `most` datagrams, since messages and answers overlap.
+    fn queue(&self, most: u16, own: usize) -> Span {
+        let Self { settings, added, .. } = self;
+        if settings.members < most {
+            let each = settings.airtime(own).max(settings.answer_frame(*added));
+            return each * u64::from(settings.members + 1);
+        }
+        settings.airtime(settings.datagram) * u64::from(most)
     }
 
     /// Time in which the hub handles the answers to other messages than one, of which `own` answers
@@ -207,6 +212,11 @@ impl Sending {
     pub fn no_response(&self) -> bool {
         !self.reached
             && self.awaited.values().all(|awaited| !awaited.responded || awaited.got_unicast)
+    }
+
+    /// Maximum size of its frames without their codes, in bytes.
+    fn frame(&self) -> usize {
+        HEADER + self.encoder.symbol_size()
     }
 
     /// Whether its first burst has not begun.
@@ -280,7 +290,7 @@ impl Sending {
         // make answers count as late: requests for what is under way fill the channel.
         let grace = if self.slot > Span::ZERO {
             shape.settings.round_trip.max(TICK)
-                + shape.queue(if way.only.is_some() { 2 } else { 8 })
+                + shape.queue(if way.only.is_some() { 2 } else { 8 }, self.frame())
                 + shape.settings.patience
                 + shape.others(self.awaited.len())
         } else {
@@ -362,7 +372,7 @@ impl Sending {
         }
         let singly = shape.singly * self.answer_takes(shape);
         let most = if only.is_some() { 2 } else { 4 };
-        let queue = shape.queue(most) + shape.others(self.awaited.len()) + singly;
+        let queue = shape.queue(most, self.frame()) + shape.others(self.awaited.len()) + singly;
         let copies = queue + frame * COPIES as u64;
         // Not before a timer's tick: the ends can be late by that.
         let answered = now
