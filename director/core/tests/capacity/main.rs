@@ -236,6 +236,26 @@ fn a_black_hole_is_left() {
     assert!(late.len() < 8 && late.iter().all(|n| *n < 30), "{late:?}");
 }
 
+/// The path carries a few bytes more than a message with its envelope, and less than that with what the
+/// model adds: the search looked only for packets as long as the former, and found no limit.
+#[test]
+fn a_black_hole_as_small_as_a_frame_is_left() {
+    for model in [ModelId::MulticastFec, ModelId::UdpArq] {
+        for payload in [360, 370, 380, 390] {
+            let own = config(&[model]);
+            let mut world = World::new(&own, PerformanceMap::shipped(), 3, rate(1e6), 3);
+            world.network_at(10 * SECOND, Network { mtu: 415, ..rate(1e6) });
+            world.sends(5 * SECOND, SECOND, 40, payload);
+            world.run(60 * SECOND);
+            let is_late = |took: &Option<u64>| took.is_none_or(|took| took > SECOND);
+            let late: Vec<usize> =
+                (0..40).filter(|n| world.messages[*n].took.iter().any(is_late)).collect();
+            eprintln!("{model:?}, {payload} B: late {late:?}");
+            assert!(late.iter().all(|n| *n < 20), "{model:?}, {payload} B: {late:?}");
+        }
+    }
+}
+
 /// Told nothing, over a link that is far narrower in one direction than the round trip suggests:
 /// the first message does not fill its queue with repeated requests and answers.
 #[test]

@@ -7,6 +7,8 @@ use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
 use crate::{Instant, Span};
 
+/// Maximum bytes that a model adds to a message: headers, count and code, and those of QUIC.
+const ADDED: usize = 64;
 /// Minimum time for the answer to a probe.
 const MIN_ROUND: Span = Span::from_ms(20);
 
@@ -27,7 +29,8 @@ impl Hub {
         let lacking = self.switch.unacknowledged(number).nth(any);
         if let Some(member) = lacking.filter(|member| !self.absent.contains(member)) {
             // Packets that the session does not send are not worth a search (decision 81).
-            let longest = self.payload.max(self.answer) + DATA_OVERHEAD + self.below_datagram();
+            let content = self.payload.max(self.answer) + DATA_OVERHEAD;
+            let longest = content + ADDED + self.below_datagram();
             let used = u32::try_from(longest).unwrap_or(u32::MAX);
             self.path_mtu.suspect(member, used, now);
         }
