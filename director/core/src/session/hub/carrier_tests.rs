@@ -2,6 +2,7 @@
 
 use crate::carrier::To;
 use crate::conditions::Conditions;
+use crate::fec;
 use crate::map::PerformanceMap;
 use crate::model::ModelId;
 use crate::platform::Arc;
@@ -29,8 +30,12 @@ struct World {
 }
 
 fn world(pattern: Pattern, model: ModelId) -> World {
+    world_of(pattern, &[model])
+}
+
+fn world_of(pattern: Pattern, models: &[ModelId]) -> World {
     let mut config = Config::new(pattern, Security::Key(vec![7; 32]));
-    config.models = vec![model];
+    config.models = models.to_vec();
     config.assumed = Conditions { rate_bit_s: 1e8, rtt: Span::from_ms(4), ..Conditions::default() };
     let map = Arc::new(PerformanceMap::new());
     let member = |n| Member::new(&config.security, 42, &Seed::reproducible(n)).unwrap();
@@ -226,4 +231,37 @@ fn no_model_sends_what_has_expired() {
             assert_eq!(world.carried, 0, "{model}");
         }
     }
+}
+
+/// What failed before: until all members had changed to another model, the former one asked those that
+/// had for the answers that were already requested under the new one. A path that was full got both.
+#[test]
+fn a_former_model_repeats_nothing_to_members_that_have_changed() {
+    let models = [ModelId::MulticastFec, ModelId::UdpArq];
+    let mut world = world_of(Pattern::PublishCollect, &models);
+    world.run(Span::from_s(3));
+    world.hub.force(ModelId::MulticastFec, world.now);
+    world.run(Span::from_s(3));
+    world.hub.send_within(&[7; 300], &[0, 1], Some(Span::from_s(60)), world.now).unwrap();
+    assert!(world.hub.force(ModelId::UdpArq, world.now));
+    // Requests of the former model for the answer of a member. No application answers, and the second
+    // member hears nothing.
+    let mut asked = [0; 2];
+    for _ in 0..800 {
+        world.now += MS;
+        let now = world.now;
+        while let (Some((to, datagram)), _) = world.hub.poll(now) {
+            let frame = &datagram[..datagram.len().saturating_sub(crate::keys::CODE)];
+            if let Some(fec::Frame::Request { requests, .. }) = fec::Frame::decode(frame) {
+                requests.iter().for_each(|request| asked[usize::from(request.member)] += 1);
+            }
+            if to != To::Member(1) {
+                world.members[0].receive(&datagram, now);
+            }
+        }
+        while let (Some(datagram), _) = world.members[0].poll(now) {
+            world.hub.receive(&datagram, Some(0), now);
+        }
+    }
+    assert!(asked[0] == 0 && asked[1] > 10, "{asked:?}");
 }

@@ -199,6 +199,9 @@ impl Hub {
                     }
                 }
                 Action::Send { message, model, epoch, members } => {
+                    // What the former model still repeats to them would fill the path twice.
+                    let former = self.stages.range_mut(..epoch);
+                    former.for_each(|(_, stage)| stage.carrier.withdraw(message, &members));
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
                     // A few bytes more, so only where others can get the envelope as well. Not by `members`: a
