@@ -142,8 +142,8 @@ void director_incoming_reply(director_incoming *incoming, const uint8_t *answer,
 void director_incoming_free(director_incoming *incoming);
 
 /* Revokes a member: its handshakes are refused, and the others get new keys. If all have one key, it can
- * come back in another's place. */
-void director_revoke(const director_session *session, uint32_t member);
+ * come back in another's place. Returns 1, or 0 if there is no such member or the session is over. */
+int director_revoke(const director_session *session, uint32_t member);
 
 /* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure, also
  * for a member that does not exist. */

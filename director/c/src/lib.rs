@@ -14,7 +14,7 @@ mod sendings;
 mod table;
 mod topics;
 
-use director::io::{Preconnection, resolve};
+use director::io::{Preconnection, resolve, resolve_from};
 use director::session::Security;
 use foreign::{give, guarded, read, slice, write};
 use objects::{
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn director_listen(
         let preconnection: Preconnection = Options::read(options)?.preconnection(security)?;
         let local = address(local)?;
         let (thread, mut listener) =
-            open(move || preconnection.listen_by(local, move || resolve(&hub)))?;
+            open(move || preconnection.listen_by(local, move || resolve_from(local, &hub)))?;
         let publisher = listener.publisher();
         let restored = std::sync::Mutex::new(listener.restored().into());
         let listener = Arc::new(Mutex::new(listener));

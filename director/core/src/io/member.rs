@@ -45,6 +45,7 @@ impl Listener {
         if hub.is_ipv6() != local.is_ipv6() {
             return Err(family::mixed(local, hub));
         }
+        family::check_end("the hub", hub)?;
         if !factories.is_empty() {
             family::check_outside(local)?;
         }
@@ -160,7 +161,9 @@ impl Driver {
             if !self.deliver(&sender, &answers) {
                 return;
             }
-            self.resolver.poll(self.member.is_waiting(), self.clock.now());
+            if self.resolver.poll(self.member.is_waiting(), self.clock.now()) {
+                self.member.doubt(self.clock.now());
+            }
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some(command) = commands.recv() => self.execute(command).await,
@@ -172,8 +175,7 @@ impl Driver {
                     }
                 }
                 _ = self.socket.readable() => self.receive_all(),
-                // Only the address changes: keys decide whose session a member joins.
-                Some(hub) = self.resolver.resolved() => self.hub = hub,
+                Some(hub) = self.resolver.resolved() => self.follow(hub),
                 () = readable(group) => self.catch_up(),
                 () = self.woken.woken() => {
                     while let Some(frame) = self.stacks.receive() {
@@ -266,10 +268,23 @@ impl Driver {
             return self.resolver.heard_other();
         }
         let now = self.clock.arrival(now - waited);
-        self.resolver.record_arrival(now);
         self.member.receive(bytes, now);
+        // Someone else at this address can send anything.
+        if self.member.has_hub() {
+            self.resolver.record_arrival(now);
+        }
         if self.member.misses_multicast(bytes) {
             self.join_again();
+        }
+    }
+
+    /// The hub may be at this address. Only the address changes: keys decide whose session a member
+    /// joins.
+    fn follow(&mut self, hub: SocketAddr) {
+        // The present one may have answered meanwhile.
+        let is_possible = hub.is_ipv6() == self.local.is_ipv6() && family::is_of_host(&hub);
+        if self.member.is_waiting() && is_possible {
+            self.hub = hub;
         }
     }
 

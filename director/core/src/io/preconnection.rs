@@ -196,8 +196,8 @@ impl Preconnection {
 
     /// Waits for a session as a member, as [`listen`](Self::listen) does, of a hub whose address
     /// can change: `resolve` gives it, and is called again, on another thread, if the hub is silent
-    /// while the member waits for it, or if another address sends datagrams. For a name:
-    /// `move || director::io::resolve("hub:5700")`.
+    /// while the member waits for it. For a name:
+    /// `move || director::io::resolve_from(local, "hub:5700")`.
     ///
     /// # Errors
     /// [`Error`] if `resolve` fails at first, the key is too short, or a socket cannot be opened.

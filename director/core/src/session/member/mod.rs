@@ -341,6 +341,20 @@ impl Member {
             && (self.joined.is_none() || self.reports.is_lost() || self.open_messages() > 0)
     }
 
+    /// Whether the hub has shown that it has the keys, and answers: the member has joined, or a handshake
+    /// is complete.
+    pub fn has_hub(&self) -> bool {
+        let is_joined = self.joined.is_some() && !self.reports.is_lost();
+        is_joined || self.handshakes.complete.is_some()
+    }
+
+    /// Something suggests that the hub is elsewhere, or has other keys: a report finds out.
+    pub fn doubt(&mut self, now: Instant) {
+        if self.joined.is_some() {
+            self.reports.doubt(now);
+        }
+    }
+
     /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
         self.take_stored_outcomes();
