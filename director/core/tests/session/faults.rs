@@ -3,7 +3,7 @@
 
 use crate::bed::*;
 use director::carrier::To;
-use director::session::{Hub, Member, MemberEvent};
+use director::session::{Hub, Member, MemberEvent, Security};
 use director::{Conditions, Instant, ModelId, Pattern, Span};
 
 /// Length of the clear header of an envelope of the hub.
@@ -80,14 +80,16 @@ fn a_member_that_has_just_started_takes_no_recorded_message() {
     assert!(!taken.iter().any(|event| matches!(event, MemberEvent::Message { .. })), "{taken:?}");
 }
 
-/// xorshift64* is invertible: one output gives its state, and so all later ones.
+/// xorshift64* is invertible: one output gives its state, and so all later ones. A hello without security
+/// has the draws as they are; with security, a public key is computed from them.
 #[test]
 fn a_hello_gives_no_later_draw_away() {
-    let config = config(Pattern::RequestResponse, Conditions::default(), &[]);
+    let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
+    config.security = Security::InsecureOnPurpose;
     let mut member = member(&config, 5);
-    let mut hellos = (0..8).filter_map(|at| member.poll(Instant::from_ns(at * SECOND)).0);
-    let draw = |hello: Vec<u8>| u64::from_be_bytes(hello[1..9].try_into().unwrap());
-    let (first, second) = (draw(hellos.next().unwrap()), draw(hellos.next().unwrap()));
+    let hello = member.poll(Instant::START).0.unwrap();
+    let draw = |at: usize| u64::from_le_bytes(hello[at..at + 8].try_into().unwrap());
+    let (first, second) = (draw(1), draw(9));
     const FACTOR: u64 = 0x2545_F491_4F6C_DD1D;
     // Newton's iteration for the inverse modulo 2^64.
     let inverse = (0..6).fold(FACTOR, |inverse, _| {
