@@ -3,6 +3,7 @@
 //! Handles are numbers in a table: if a session ends while another thread waits in it, that
 //! thread gets an error.
 
+mod damaged;
 mod foreign;
 mod membership;
 mod messages;
@@ -256,8 +257,9 @@ pub unsafe extern "C" fn director_listen(
             open(move || preconnection.listen_by(local, move || resolve_from(local, &hub)))?;
         let publisher = listener.publisher();
         let restored = std::sync::Mutex::new(listener.restored().into());
+        let damaged = listener.damaged_log().map(Into::into);
         let listener = Arc::new(Mutex::new(listener));
-        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher, restored }))
+        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher, restored, damaged }))
     };
     // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }

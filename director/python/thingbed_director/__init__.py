@@ -54,6 +54,8 @@ __all__ = [
 
 _WHY = 400
 _TEXT = 2_000
+# The longest path of Linux.
+_PATH = 4_096
 _MINUTE = 60.0
 _ANSWER = 1 << 16
 # Calls of an object at a time. Fewer than the 1,024 messages for which a hub has room.
@@ -178,6 +180,8 @@ def _load() -> ctypes.CDLL:
         ("director_restored_topic", text, [pointer]),
         ("director_restored_outcome", ctypes.c_int, [pointer, ctypes.c_uint64, text, size]),
         ("director_restored_free", None, [pointer]),
+        ("director_session_damaged_log", ctypes.c_int, [pointer, text, size]),
+        ("director_listener_damaged_log", ctypes.c_int, [pointer, text, size]),
         (
             "director_store",
             pointer,
@@ -261,6 +265,7 @@ class _Handle:
     _free: str
     _free_message: str
     _is_over: str
+    _damaged_log: str
     _handle: int | None = None
 
     def __init__(self) -> None:
@@ -293,6 +298,14 @@ class _Handle:
         """Whether it has ended, or is not in its `async with`: messages that it waits for never
         come."""
         return self._handle is None or bool(getattr(_c(), self._is_over)(self._handle))
+
+    @property
+    def damaged_log(self) -> str | None:
+        """A copy of the storage's log, if it was damaged: messages after the damage are lost, and
+        the outcomes of those before are unknown."""
+        path = ctypes.create_string_buffer(_PATH)
+        found = getattr(_c(), self._damaged_log)(self._opened, path, _PATH)
+        return path.value.decode() if found else None
 
     async def _take(self, name: str, patience: float) -> int | None:
         """The next message, or None after `patience` seconds. A thread cannot be cancelled: if the
@@ -356,6 +369,7 @@ class Session(_Handle):
     _free = "director_session_free"
     _free_message = "director_incoming_free"
     _is_over = "director_session_is_over"
+    _damaged_log = "director_session_damaged_log"
 
     def __init__(
         self, key: bytes | Sequence[bytes], local: str, members: Sequence[str], **options: object
@@ -662,6 +676,7 @@ class Listener(_Handle):
     _free = "director_listener_free"
     _free_message = "director_request_free"
     _is_over = "director_listener_is_over"
+    _damaged_log = "director_listener_damaged_log"
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
         super().__init__()

@@ -119,7 +119,33 @@ async def messages() -> None:
     await fails(session.members(), "is not open")
 
 
+async def storages(folder: Path) -> None:
+    """Storages that are full, or damaged by others."""
+    local, to = free(), free()
+    member, hub = folder / "member", folder / "hub"
+    long = {"lifetime": 3600, "stored": True}
+    for _ in range(2):
+        async with (
+            director.Session(KEY, to, [local], storage=hub, storage_bytes=20000) as session,
+            director.Listener(KEY, local, to, storage=member, storage_bytes=20000) as meter,
+        ):
+            assert session.damaged_log is None and meter.damaged_log is None
+            await fails(session.store(bytes(21000), [0]), "exceed the limit of 20000")
+            await fails(meter.publish(bytes(21000), **long), "exceed the limit of 20000")
+            await session.store(b"a price", [0], lifetime=3600)
+    for log in (hub / "hub.log", member / "outgoing.log"):
+        log.write_bytes(b"\x80" + bytes(range(1, 200)))
+    async with (
+        director.Session(KEY, to, [local], storage=hub) as session,
+        director.Listener(KEY, local, to, storage=member) as meter,
+    ):
+        assert session.restored() == [] and meter.restored() == []
+        for damaged in (session.damaged_log, meter.damaged_log):
+            assert damaged is not None and Path(damaged).exists(), damaged
+
+
 folder = Path(sys.argv[2])
 asyncio.run(starts(folder))
 asyncio.run(messages())
+asyncio.run(storages(folder))
 print("every mistake is an error")

@@ -116,7 +116,7 @@ impl Preconnection {
 
     /// The hub reports here what its operator should know, in a line of text: a hello that none of the
     /// session's keys opens, because a member has another key, at most once a minute. `report` is called
-    /// on the session's task, so it must not block. It has no effect at a member.
+    /// on the session's task, so it must not block or panic. It has no effect at a member.
     #[must_use]
     pub fn on_warning(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.warnings = Warnings::to(report);
