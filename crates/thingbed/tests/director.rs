@@ -158,6 +158,36 @@ duration: 60 s
     assert!(answer.contains("lacking=()"), "Python: {answer}");
 }
 
+/// What failed before: member 4,294,967,296 was member 0, a priority of -1 was the lowest one, and ends that
+/// no datagram reaches waited for ever.
+#[test]
+fn mistakes_in_python_are_errors_that_say_what_to_do() {
+    let bed = Bed::new();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: mistakes
+nodes: {{node: {{}}, other: {{}}}}
+networks: {{field: {{attach: [node, other], subnet: 10.0.0.0/24}}}}
+workloads:
+  - command:
+      on: node
+      run: [python3, {root}/crates/thingbed/tests/interop/director_mistakes.py, '5700', {}]
+      env: {{PYTHONPATH: {root}/director/python, DIRECTOR_LIBRARY: {}}}
+duration: 120 s
+",
+            bed.path().display(),
+            common::director_library().display(),
+        ),
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let out = std::fs::read_dir(bed.sweep("mistakes").join("programs")).unwrap();
+    let out: String =
+        out.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok()).collect();
+    assert!(out.contains("every mistake is an error"), "{out}");
+}
+
 #[test]
 fn meters_in_c_and_python_answer_a_utility_in_python() {
     let bed = Bed::new();

@@ -99,6 +99,10 @@ director_sending *director_store(const director_session *session, const uint32_t
  * further one. Until director_sending_is_over has returned 1 for it, each further start has the message. */
 director_sending *director_next_sending(const director_session *session);
 
+/* The path of a copy of the storage's log, if that was damaged: messages after the damage are lost, and the
+ * outcomes of those before are unknown. Writes text, terminated by 0, and returns 1; 0 if nothing was damaged. */
+int director_session_damaged_log(const director_session *session, char *path, size_t room);
+
 /* The message; valid as long as `sending`. */
 const uint8_t *director_sending_message(const director_sending *sending, size_t *length);
 
@@ -142,8 +146,8 @@ void director_incoming_reply(director_incoming *incoming, const uint8_t *answer,
 void director_incoming_free(director_incoming *incoming);
 
 /* Revokes a member: its handshakes are refused, and the others get new keys. If all have one key, it can
- * come back in another's place. */
-void director_revoke(const director_session *session, uint32_t member);
+ * come back in another's place. Returns 1, or 0 if there is no such member or the session is over. */
+int director_revoke(const director_session *session, uint32_t member);
 
 /* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure, also
  * for a member that does not exist. */
@@ -217,6 +221,9 @@ int director_publish_stored(director_listener *listener, const char *topic, cons
  * further one. The library has sent it again if it had no outcome; the outcomes of others may not have
  * reached the program. Until director_restored_outcome returns it, each further start has the message. */
 director_restored *director_next_restored(director_listener *listener);
+
+/* As director_session_damaged_log, of a member's storage. */
+int director_listener_damaged_log(const director_listener *listener, char *path, size_t room);
 
 /* The message and its topic, terminated by 0, or 0 without one; valid as long as `restored`. */
 const uint8_t *director_restored_message(const director_restored *restored, size_t *length);

@@ -3,6 +3,7 @@
 //! Handles are numbers in a table: if a session ends while another thread waits in it, that
 //! thread gets an error.
 
+mod damaged;
 mod foreign;
 mod membership;
 mod messages;
@@ -14,7 +15,7 @@ mod sendings;
 mod table;
 mod topics;
 
-use director::io::{Preconnection, resolve};
+use director::io::{Preconnection, resolve, resolve_from};
 use director::session::Security;
 use foreign::{give, guarded, read, slice, write};
 use objects::{
@@ -253,11 +254,12 @@ pub unsafe extern "C" fn director_listen(
         let preconnection: Preconnection = Options::read(options)?.preconnection(security)?;
         let local = address(local)?;
         let (thread, mut listener) =
-            open(move || preconnection.listen_by(local, move || resolve(&hub)))?;
+            open(move || preconnection.listen_by(local, move || resolve_from(local, &hub)))?;
         let publisher = listener.publisher();
         let restored = std::sync::Mutex::new(listener.restored().into());
+        let damaged = listener.damaged_log().map(Into::into);
         let listener = Arc::new(Mutex::new(listener));
-        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher, restored }))
+        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher, restored, damaged }))
     };
     // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }

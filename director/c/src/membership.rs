@@ -7,12 +7,13 @@ use std::ffi::{c_char, c_int};
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn director_revoke(session: *const DirectorSession, member: u32) {
-    guarded((), || {
-        if let Some(session) = SESSIONS.get(session) {
-            session.session.revoke(member);
-        }
-    });
+pub unsafe extern "C" fn director_revoke(session: *const DirectorSession, member: u32) -> c_int {
+    let revoke = || {
+        let session = SESSIONS.get(session)?;
+        let own = session.session.clone();
+        session.thread.wait(async move { own.revoke(member).await })?.ok()
+    };
+    c_int::from(guarded(None, revoke).is_some())
 }
 
 /// # Safety

@@ -9,6 +9,7 @@ use director::session::SessionError;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
@@ -114,6 +115,8 @@ pub struct DirectorListener {
     pub publisher: Publisher,
     /// Messages of former starts that the program has not taken.
     pub restored: std::sync::Mutex<VecDeque<DurableMessage>>,
+    /// A copy of the storage's log, if it was damaged.
+    pub damaged: Option<PathBuf>,
 }
 
 /// A received message, and its topic as C reads it.

@@ -56,6 +56,8 @@ impl Default for Options {
 fn within(name: &str, value: Option<f64>, least: f64, most: f64) -> Result<Option<f64>, String> {
     match value {
         Some(value) if !(least..=most).contains(&value) => {
+            // Hundreds of digits are of no use.
+            let value = if value.abs() < 1e15 { value.to_string() } else { format!("{value:e}") };
             Err(format!("`{name}` is {value}; use a value from {least} to {most}"))
         }
         _ => Ok(value),
@@ -113,6 +115,9 @@ impl Options {
         // 1 GiB: the log is read into memory at the start.
         let bytes = within("storage_bytes", Some(self.storage_bytes as f64), 1e3, 1_073_741_824.0)?;
         let session = match self.storage {
+            Some(folder) if folder.is_empty() => {
+                return Err("`storage` is empty; use the path of a folder".to_owned());
+            }
             Some(folder) => session.storage(folder, bytes.unwrap_or_default() as u64),
             None => session,
         };
@@ -160,7 +165,7 @@ mod tests {
         assert!(error.contains("`storage_bytes` is 9; use a value from 1000"), "{error}");
         for wrong in ["14.9", "-1", "1e300"] {
             let error = error_of(&format!(r#"{{"keep_alive_s": {wrong}}}"#));
-            assert!(error.contains("use a value from 15 to"), "{error}");
+            assert!(error.contains("use a value from 15 to") && error.len() < 99, "{error}");
         }
     }
 }

@@ -141,11 +141,15 @@ async fn a_member_with_its_own_key_is_known_at_any_address() {
     let refused = stranger.publisher.publish(b"let me in", short).await.unwrap();
     assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
     // Revoked, then accepted with another key.
-    session.revoke(2);
+    session.revoke(2).await.unwrap();
+    // What failed before: no error, so that a mistaken number locked no one out.
+    assert!(session.revoke(9).await.unwrap_err().to_string().contains("no member 9"));
     let refused = again.publisher.publish(b"I was here", short).await.unwrap();
     assert_ne!(refused, Outcome::Acknowledged(None));
     assert_eq!(answers(&session).await, all(&[(0, "one")]));
     assert!(matches!(session.admit(2, b"short").await, Err(SessionError::Key(KeyError::Short(_)))));
+    let same = session.admit(2, &key(1)).await;
+    assert!(matches!(same, Err(SessionError::Key(KeyError::Same(0, 2)))), "{same:?}");
     session.admit(2, &key(4)).await.unwrap();
     // What failed before: another key of a member that is not revoked was ignored without an error.
     session.admit(2, &key(4)).await.unwrap();
@@ -155,6 +159,10 @@ async fn a_member_with_its_own_key_is_known_at_any_address() {
     assert_eq!(answers(&session).await, all(&[(0, "one"), (2, "anew")]));
     let few = begin(keys).places(2).initiate::<SocketAddr>(free(V4), &[]);
     assert!(few.unwrap_err().to_string().contains("3 keys for 2 members"));
+    // What failed before: the second of them never joined.
+    let twice = begin(Security::Keys(vec![key(1), key(2), key(1)])).places(3);
+    let twice = twice.initiate::<SocketAddr>(free(V4), &[]).unwrap_err().to_string();
+    assert!(twice.contains("members 0 and 2 have the same key"), "{twice}");
 }
 
 /// What failed before: with one key for all, a hub without a vacant place never answered a known member

@@ -7,7 +7,7 @@ use crate::hub::Hub;
 use crate::log::say;
 use crate::message::KEEPS;
 use director::Pattern;
-use director::io::{Preconnection, resolve};
+use director::io::{Preconnection, resolve_from};
 use director::session::Security;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -111,7 +111,7 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
                 }
                 None => None,
             };
-            let listener = session.listen_by(local, move || resolve(&hub))?;
+            let listener = session.listen_by(local, move || resolve_from(local, &hub))?;
             let stored = run_device(clients, listener, device, greetings, folder);
             stored.await.map_err(|error| format!("cannot store sessions: {error}"))?;
         }

@@ -28,6 +28,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import math
+import operator
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -52,6 +54,8 @@ __all__ = [
 
 _WHY = 400
 _TEXT = 2_000
+# The longest path of Linux.
+_PATH = 4_096
 _MINUTE = 60.0
 _ANSWER = 1 << 16
 # Calls of an object at a time. Fewer than the 1,024 messages for which a hub has room.
@@ -82,15 +86,51 @@ def _bytes(value: object, what: str) -> bytes:
     raise TypeError(f"{what} is of type {kind}: use bytes, for example `text.encode()`")
 
 
-def _text(value: str) -> bytes:
+def _text(value: object, what: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is of type {type(value).__name__}: use a text")
     # C would take what precedes it.
     if "\0" in value:
-        raise DirectorError(f"{value!r} contains a zero character: topics and filters have none")
+        raise DirectorError(f"{what} is {value!r}: remove the zero character")
     return value.encode()
+
+
+def _number(value: int, what: str) -> int:
+    # C would take its lowest 32 bits.
+    if not 0 <= operator.index(value) < 1 << 32:
+        raise DirectorError(f"{what} is {value}: use a number from 0 to {(1 << 32) - 1}")
+    return operator.index(value)
+
+
+def _numbers(members: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:
+    numbers = [_number(member, "a member") for member in members]
+    return (ctypes.c_uint32 * len(numbers))(*numbers)
 
 
 def _ms(seconds: float) -> int:
     return max(1, int(min(seconds, 1e9) * 1e3))
+
+
+def _lifetime(seconds: float) -> float:
+    # Also not a number.
+    if not seconds > 0:
+        raise DirectorError(f"`lifetime` is {seconds}: use a number of seconds above 0")
+    return seconds
+
+
+def _patience(seconds: float) -> int:
+    """A time to wait, in ms."""
+    if math.isnan(seconds):
+        raise DirectorError("a time to wait is not a number: use a number of seconds")
+    return int(min(max(0.0, seconds), 1e9) * 1e3)
+
+
+def _json(options: dict[str, object]) -> bytes:
+    try:
+        # Folders may be paths.
+        return json.dumps(options, allow_nan=False, default=os.fspath).encode()
+    except ValueError as error:
+        raise DirectorError(f"an option is not a finite number: {options}") from error
 
 
 class NotAnswered(DirectorError):
@@ -140,6 +180,8 @@ def _load() -> ctypes.CDLL:
         ("director_restored_topic", text, [pointer]),
         ("director_restored_outcome", ctypes.c_int, [pointer, ctypes.c_uint64, text, size]),
         ("director_restored_free", None, [pointer]),
+        ("director_session_damaged_log", ctypes.c_int, [pointer, text, size]),
+        ("director_listener_damaged_log", ctypes.c_int, [pointer, text, size]),
         (
             "director_store",
             pointer,
@@ -161,7 +203,7 @@ def _load() -> ctypes.CDLL:
         ("director_incoming_topic", text, [pointer]),
         ("director_leave", None, [pointer]),
         ("director_come_back", None, [pointer]),
-        ("director_revoke", None, [pointer, number]),
+        ("director_revoke", ctypes.c_int, [pointer, number]),
         ("director_receive", pointer, [pointer, ctypes.c_uint64]),
         ("director_incoming_message", pointer, [pointer, sizes]),
         ("director_incoming_member", number, [pointer]),
@@ -223,6 +265,7 @@ class _Handle:
     _free: str
     _free_message: str
     _is_over: str
+    _damaged_log: str
     _handle: int | None = None
 
     def __init__(self) -> None:
@@ -231,6 +274,17 @@ class _Handle:
         # Threads of this object alone: asyncio has a few for all. If these wait for messages, a
         # call that sends one waits for a thread.
         self._calls = ThreadPoolExecutor(_THREADS, "director")
+
+    @property
+    def _opened(self) -> int:
+        """The object of C.
+
+        Raises DirectorError outside of `async with`."""
+        if self._handle is None:
+            raise DirectorError(
+                f"this {type(self).__name__} is not open: use it in its `async with`"
+            )
+        return self._handle
 
     async def _call(self, function: Callable[..., _Result], *arguments: object) -> _Result:
         loop = asyncio.get_running_loop()
@@ -245,18 +299,27 @@ class _Handle:
         come."""
         return self._handle is None or bool(getattr(_c(), self._is_over)(self._handle))
 
+    @property
+    def damaged_log(self) -> str | None:
+        """A copy of the storage's log, if it was damaged: messages after the damage are lost, and
+        the outcomes of those before are unknown."""
+        path = ctypes.create_string_buffer(_PATH)
+        found = getattr(_c(), self._damaged_log)(self._opened, path, _PATH)
+        return path.value.decode() if found else None
+
     async def _take(self, name: str, patience: float) -> int | None:
         """The next message, or None after `patience` seconds. A thread cannot be cancelled: if the
         caller is, the message that its thread gets is for the next caller."""
+        handle = self._opened
         loop = asyncio.get_running_loop()
-        until = loop.time() + patience
+        until = loop.time() + _patience(patience) / 1e3
         while True:
             rest = max(0.0, until - loop.time())
             limit = None
             if self._left:
                 taking, limit = self._left.pop(0), rest
             else:
-                call = self._call(getattr(_c(), name), self._handle, int(rest * 1e3))
+                call = self._call(getattr(_c(), name), handle, _patience(rest))
                 taking = asyncio.ensure_future(call)
             try:
                 # Does not cancel what it waits for.
@@ -278,6 +341,8 @@ class _Handle:
                 return None
 
     async def __aenter__(self) -> Self:
+        if self._handle is not None:
+            raise DirectorError(f"this {type(self).__name__} is open already: make another one")
         self._handle = await self._call(self._open)
         return self
 
@@ -288,6 +353,8 @@ class _Handle:
         trace: TracebackType | None,
     ) -> None:
         handle, self._handle = self._handle, None
+        if handle is None:
+            return
         await self._call(getattr(_c(), self._free), handle)
         # They end with the object.
         for message in await asyncio.gather(*self._left):
@@ -302,6 +369,7 @@ class Session(_Handle):
     _free = "director_session_free"
     _free_message = "director_incoming_free"
     _is_over = "director_session_is_over"
+    _damaged_log = "director_session_damaged_log"
 
     def __init__(
         self, key: bytes | Sequence[bytes], local: str, members: Sequence[str], **options: object
@@ -309,29 +377,33 @@ class Session(_Handle):
         super().__init__()
         if isinstance(members, str):
             raise TypeError("members is one text: use a list of texts `NAME:PORT`")
-        one = isinstance(key, str | bytes | bytearray | memoryview)
-        keys = _bytes(key, "key") if one else [_bytes(own, "a key") for own in key]
-        self._what = (keys, local, list(members), json.dumps(options))
+        keys: bytes | list[bytes]
+        if isinstance(key, list | tuple):
+            keys = [_bytes(own, "a key") for own in key]
+        else:
+            keys = _bytes(key, "key")
+        names = [_text(member, "a member") for member in members]
+        self._what = (keys, _text(local, "local"), names, _json(options))
 
     def _open(self) -> int:
         key, local, members, options = self._what
         why = ctypes.create_string_buffer(_WHY)
-        names = (ctypes.c_char_p * len(members))(*(member.encode() for member in members))
-        rest = (local.encode(), names, len(members), why, _WHY)
+        names = (ctypes.c_char_p * len(members))(*members)
+        rest = (local, names, len(members), why, _WHY)
         if isinstance(key, bytes):
-            session = _c().director_initiate(options.encode(), key, len(key), *rest)
+            session = _c().director_initiate(options, key, len(key), *rest)
         else:
             keys = (ctypes.c_char_p * len(key))(*key)
             lengths = (ctypes.c_size_t * len(key))(*(len(own) for own in key))
-            session = _c().director_initiate_keys(options.encode(), keys, lengths, len(key), *rest)
+            session = _c().director_initiate_keys(options, keys, lengths, len(key), *rest)
         if not session:
             raise DirectorError(why.value.decode())
         return int(session)
 
     async def ready(self, patience: float) -> bool:
         """Waits until all members have joined, at most `patience` seconds."""
-        ms = max(0, int(patience * 1e3))
-        return bool(await self._call(_c().director_ready, self._handle, ms))
+        ready = await self._call(_c().director_ready, self._opened, _patience(patience))
+        return bool(ready)
 
     async def collect(self, message: bytes, members: Sequence[int] | None = None) -> Collected:
         """Sends a message to all members, or to these; returns their answers by the deadline."""
@@ -344,7 +416,9 @@ class Session(_Handle):
     async def publish(self, topic: str, message: bytes) -> Collected:
         """Sends a message of a topic to the members that have subscribed to it; returns who has
         acknowledged it by the deadline."""
-        return await self._call(self._publish, _text(topic), _bytes(message, "the message"))
+        return await self._call(
+            self._publish, _text(topic, "topic"), _bytes(message, "the message")
+        )
 
     async def store(
         self, message: bytes, members: Sequence[int], lifetime: float = _MINUTE
@@ -353,13 +427,14 @@ class Session(_Handle):
         outlasts this program, and needs the option `storage`: the next start sends it again. It
         ends at each member after `lifetime` seconds at the latest."""
         message = _bytes(message, "the message")
-        return await self._call(self._store, message, list(members), _ms(lifetime))
+        ms = _ms(_lifetime(lifetime))
+        return await self._call(self._store, message, list(members), ms)
 
     def _store(self, message: bytes, members: list[int], ms: int) -> Sending:
         why = ctypes.create_string_buffer(_WHY)
-        numbers = (ctypes.c_uint32 * len(members))(*members)
+        numbers = _numbers(members)
         sending = _c().director_store(
-            self._handle, numbers, len(members), message, len(message), ms, why, _WHY
+            self._opened, numbers, len(members), message, len(message), ms, why, _WHY
         )
         if not sending:
             raise DirectorError(why.value.decode())
@@ -370,7 +445,7 @@ class Session(_Handle):
         again that have no outcome at a member, and the outcomes of others may not have reached the
         program. Once; empty after that."""
         found = []
-        while sending := _c().director_next_sending(self._handle):
+        while sending := _c().director_next_sending(self._opened):
             found.append(Sending(sending, self))
         return found
 
@@ -388,39 +463,41 @@ class Session(_Handle):
 
     async def revoke(self, member: int) -> None:
         """Revokes a member: its handshakes are refused, and the others get new keys."""
-        await self._call(_c().director_revoke, self._handle, member)
+        number = _number(member, "a member")
+        if not await self._call(_c().director_revoke, self._opened, number):
+            raise DirectorError(f"there is no member {member}, or the session is over")
 
     async def admit(self, member: int, key: bytes) -> None:
         """Accepts a revoked member again, with this key if each member has one."""
         why = ctypes.create_string_buffer(_WHY)
-        key = _bytes(key, "key")
+        key, number = _bytes(key, "key"), _number(member, "a member")
         if not await self._call(
-            _c().director_admit, self._handle, member, key, len(key), why, _WHY
+            _c().director_admit, self._opened, number, key, len(key), why, _WHY
         ):
             raise DirectorError(why.value.decode())
 
     async def members(self) -> list[int]:
         """The members that have joined and not left."""
-        count = await self._call(_c().director_members, self._handle, None, 0)
+        count = await self._call(_c().director_members, self._opened, None, 0)
         numbers = (ctypes.c_uint32 * count)()
-        count = await self._call(_c().director_members, self._handle, numbers, count)
-        return list(numbers[:count])
+        joined = await self._call(_c().director_members, self._opened, numbers, count)
+        return list(numbers[: min(count, joined)])
 
     def _collect(self, message: bytes, members: Sequence[int] | None) -> Collected:
         c, why = _c(), ctypes.create_string_buffer(_WHY)
         if members is None:
-            collected = c.director_collect(self._handle, message, len(message), why, _WHY)
+            collected = c.director_collect(self._opened, message, len(message), why, _WHY)
         else:
-            numbers = (ctypes.c_uint32 * len(members))(*members)
+            numbers = _numbers(members)
             collected = c.director_collect_from(
-                self._handle, numbers, len(members), message, len(message), why, _WHY
+                self._opened, numbers, len(members), message, len(message), why, _WHY
             )
         return self._collected(collected, why)
 
     def _publish(self, topic: bytes, message: bytes) -> Collected:
         why = ctypes.create_string_buffer(_WHY)
         collected = _c().director_publish_topic(
-            self._handle, topic, message, len(message), why, _WHY
+            self._opened, topic, message, len(message), why, _WHY
         )
         return self._collected(collected, why)
 
@@ -453,7 +530,7 @@ class Session(_Handle):
     async def explain(self) -> str:
         """Explains which model is in use and why."""
         text = ctypes.create_string_buffer(_TEXT)
-        if not await self._call(_c().director_explain, self._handle, text, _TEXT):
+        if not await self._call(_c().director_explain, self._opened, text, _TEXT):
             raise DirectorError("the session is over")
         return text.value.decode()
 
@@ -477,7 +554,7 @@ class Sending:
         while self._outcomes is None:
             # A thread cannot be cancelled: it waits for short times.
             rest = min(0.25, max(0.0, until - time.monotonic()))
-            await self._session._call(self._wait, int(rest * 1e3))
+            await self._session._call(self._wait, _patience(rest))
             if self._outcomes is None and time.monotonic() >= until:
                 break
         return self._outcomes
@@ -574,7 +651,7 @@ class Restored:
         while self._outcome is None:
             # A thread cannot be cancelled: it waits for short times.
             rest = min(0.25, max(0.0, until - time.monotonic()))
-            await self._listener._call(self._wait, int(rest * 1e3))
+            await self._listener._call(self._wait, _patience(rest))
             if self._outcome is None and time.monotonic() >= until:
                 break
         return self._outcome
@@ -599,10 +676,12 @@ class Listener(_Handle):
     _free = "director_listener_free"
     _free_message = "director_request_free"
     _is_over = "director_listener_is_over"
+    _damaged_log = "director_listener_damaged_log"
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
         super().__init__()
-        self._what = (_bytes(key, "key"), local, hub, json.dumps(options))
+        ends = (_text(local, "local"), _text(hub, "hub"))
+        self._what = (_bytes(key, "key"), *ends, _json(options))
         # Each open message takes a thread; waiting for messages must not wait for one.
         self._senders = ThreadPoolExecutor(_THREADS, "director-send")
 
@@ -619,10 +698,11 @@ class Listener(_Handle):
         other members that have subscribed to it, when the hub's application has taken it. A stored
         one outlasts this program, and needs the option `storage`: the next start sends it again.
         256 messages are sent at a time; others wait, within their lifetimes."""
-        message = _bytes(message, "the message")
+        message, priority = _bytes(message, "the message"), _number(priority, "`priority`")
+        lifetime = _lifetime(lifetime)
         if topic is None and not stored:
             return (await self._send(message, lifetime, priority, None))[0]
-        name = None if topic is None else _text(topic)
+        name = None if topic is None else _text(topic, "topic")
         function = _c().director_publish_stored if stored else _c().director_publish_to
 
         def send(ms: int) -> Outcome:
@@ -635,24 +715,24 @@ class Listener(_Handle):
         that had no outcome, and the outcomes of others may not have reached the program. Once;
         empty after that."""
         found = []
-        while restored := _c().director_next_restored(self._handle):
+        while restored := _c().director_next_restored(self._opened):
             found.append(Restored(restored, self))
         return found
 
     async def subscribe(self, filter: str) -> Outcome:
         """Subscribes to the topics that a filter selects, with the wildcards of MQTT: `next` and
         the iterator give their messages. It is repeated whenever the member joins again."""
-        name = _text(filter)
+        name = _text(filter, "filter")
         return await self._within(0, lambda _: self._outcome(_c().director_subscribe, name))
 
     async def unsubscribe(self, filter: str) -> Outcome:
         """Ends a subscription."""
-        name = _text(filter)
+        name = _text(filter, "filter")
         return await self._within(0, lambda _: self._outcome(_c().director_unsubscribe, name))
 
     def _outcome(self, function: Callable[..., int], *arguments: object) -> Outcome:
         why = ctypes.create_string_buffer(_WHY)
-        code = function(self._handle, *arguments, why, _WHY)
+        code = function(self._opened, *arguments, why, _WHY)
         if code == 0:
             raise DirectorError(why.value.decode())
         return Outcome(code)
@@ -674,7 +754,8 @@ class Listener(_Handle):
     ) -> bytes:
         """Sends a request to the hub's application; returns its answer of at most `longest`
         bytes, or raises NotAnswered."""
-        message = _bytes(message, "the message")
+        message, priority = _bytes(message, "the message"), _number(priority, "`priority`")
+        lifetime, longest = _lifetime(lifetime), _number(longest, "`longest`")
         outcome, answer, why = await self._send(message, lifetime, priority, longest)
         if outcome is not Outcome.ACKNOWLEDGED:
             raise NotAnswered(outcome, why)
@@ -682,11 +763,11 @@ class Listener(_Handle):
 
     async def leave(self) -> None:
         """Leaves the session, after open messages, in 10 s at most."""
-        await self._call(_c().director_leave, self._handle)
+        await self._call(_c().director_leave, self._opened)
 
     async def come_back(self) -> None:
         """Joins again after `leave`."""
-        await self._call(_c().director_come_back, self._handle)
+        await self._call(_c().director_come_back, self._opened)
 
     async def _send(
         self, message: bytes, lifetime: float, priority: int, longest: int | None
@@ -699,11 +780,11 @@ class Listener(_Handle):
         c, why = _c(), ctypes.create_string_buffer(_WHY)
         answer = b""
         if longest is None:
-            code = c.director_publish(self._handle, message, len(message), ms, priority, why, _WHY)
+            code = c.director_publish(self._opened, message, len(message), ms, priority, why, _WHY)
         else:
             room, length = ctypes.create_string_buffer(longest), ctypes.c_size_t(longest)
             code = c.director_ask(
-                self._handle,
+                self._opened,
                 message,
                 len(message),
                 ms,
@@ -724,9 +805,7 @@ class Listener(_Handle):
     def _open(self) -> int:
         key, local, hub, options = self._what
         why = ctypes.create_string_buffer(_WHY)
-        listener = _c().director_listen(
-            options.encode(), key, len(key), local.encode(), hub.encode(), why, _WHY
-        )
+        listener = _c().director_listen(options, key, len(key), local, hub, why, _WHY)
         if not listener:
             raise DirectorError(why.value.decode())
         return int(listener)

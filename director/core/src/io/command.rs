@@ -82,7 +82,7 @@ pub(super) enum Command {
     Explain(oneshot::Sender<Explanation>),
     Ready(oneshot::Sender<()>),
     Use(ModelId),
-    Revoke(MemberId),
+    Revoke(MemberId, oneshot::Sender<Result<(), SessionError>>),
     Admit(MemberId, Vec<u8>, oneshot::Sender<Result<(), SessionError>>),
     Members(oneshot::Sender<Vec<MemberId>>),
     Accept(MessageFrom),

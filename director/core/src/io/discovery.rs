@@ -1,12 +1,15 @@
 //! Discovery of hubs in the local network by DNS-SD over multicast DNS (RFC 6763, RFC 6762).
 //!
 //! An announcement is not authenticated: anyone in the network can announce a hub of any name. The
-//! keys decide whose session a member joins, so a false one only delays that.
+//! keys decide whose session a member joins. So a name need not be unique, and a look-up gives one of
+//! all announced addresses at random: a member whose hub does not answer looks again.
 
 use super::Error;
+use super::family::{Family, is_of_host};
 use super::socket::interface_of;
 use crate::rng::{Rng, Seed};
 use mdns_sd::{IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
@@ -21,6 +24,11 @@ const MAX_NAME: usize = 63;
 const BOUND: &str = "address";
 /// Time to wait for an announcement: the hub may start after its members.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time to wait for further announcements after the first one: answers come after a random delay of 20
+/// to 120 ms (RFC 6762, 6).
+const FURTHER: Duration = Duration::from_millis(500);
+/// Addresses of a name among which to choose; anyone can announce any number of them.
+const MOST: usize = 256;
 
 fn error(what: String, source: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Socket { what, source: std::io::Error::other(source) }
@@ -72,6 +80,8 @@ impl Announcement {
             IpAddr::V6(own) => IfKind::IndexV6(interface_of(own)),
         };
         info.set_interfaces(vec![interface]);
+        // Without probes: someone who answers them could keep the hub from its name (decision 176).
+        info.set_requires_probe(false);
         let full_name = info.get_fullname().to_owned();
         let daemon = Daemon(ServiceDaemon::new().map_err(failed)?);
         daemon.0.register(info).map_err(failed)?;
@@ -103,53 +113,65 @@ impl Drop for Daemon {
     }
 }
 
-/// The address of the hub with this name, its IPv4 address if it has one. Blocks until it is
-/// announced, half a minute at most.
-pub(super) fn find(name: &str) -> Result<SocketAddr, Error> {
+/// An address that is announced for the hub with this name, chosen at random among those of `family`, or
+/// without one among its IPv4 addresses if it has any. Blocks until it is announced, half a minute at
+/// most.
+pub(super) fn find(name: &str, family: Option<Family>) -> Result<SocketAddr, Error> {
     let failed = |source| error(format!("cannot look for the hub {name}"), source);
     let daemon = Daemon(ServiceDaemon::new().map_err(failed)?);
     let events = daemon.0.browse(SERVICE).map_err(failed)?;
-    let until = Instant::now() + PATIENCE;
+    let (mut until, mut found) = (Instant::now() + PATIENCE, BTreeSet::new());
     // Others may announce so much that there is always an event.
     while Instant::now() < until
+        && found.len() < MOST
         && let Ok(event) = events.recv_deadline(until)
     {
         if let ServiceEvent::ServiceResolved(service) = event
             && instance(&service.fullname).is_some_and(|found| found.eq_ignore_ascii_case(name))
-            && let Some(address) = address(&service)
         {
-            return Ok(address);
+            let known = !found.is_empty();
+            found.extend(addresses(&service, family));
+            if !known && !found.is_empty() {
+                until = until.min(Instant::now() + FURTHER);
+            }
         }
     }
-    let what = format!(
-        "no hub announces itself as {name} in the local network: is it running, with `announce`, and does the network carry multicast (224.0.0.251, port 5353)"
-    );
-    Err(Error::Socket { what, source: ErrorKind::TimedOut.into() })
+    let mut rng = Rng::new(&Seed::from_system()?);
+    choose(&found, rng.uniform()).ok_or_else(|| {
+        let kind = family.map_or("", Family::adjective);
+        let what = format!(
+            "no hub announces itself as {name} in the local network with an {kind}address: is it running, with `announce`, \
+             and does the network carry multicast (224.0.0.251 or ff02::fb, port 5353)"
+        );
+        Error::Socket { what, source: ErrorKind::TimedOut.into() }
+    })
 }
 
-fn address(service: &ResolvedService) -> Option<SocketAddr> {
+/// The address at this place, from 0 to below 1, among those of IPv4 if there are any.
+fn choose(found: &BTreeSet<SocketAddr>, place: f64) -> Option<SocketAddr> {
+    // A set has those of IPv4 first.
+    let of_v4 = found.iter().take_while(|at| at.is_ipv4()).count();
+    let count = if of_v4 > 0 { of_v4 } else { found.len() };
+    found.iter().nth((place * count as f64) as usize).copied()
+}
+
+/// The addresses at which the hub may be: the one that it is bound to, or all.
+fn addresses(service: &ResolvedService, family: Option<Family>) -> BTreeSet<SocketAddr> {
     let address = |ip: &ScopedIp| match ip {
         ScopedIp::V6(ip) if ip.addr().is_unicast_link_local() => {
             SocketAddrV6::new(*ip.addr(), service.port, 0, ip.scope_id().index).into()
         }
         ip => SocketAddr::new(ip.to_ip_addr(), service.port),
     };
+    let is_possible =
+        |at: &SocketAddr| is_of_host(at) && family.is_none_or(|family| family == Family::of(*at));
+    let all: BTreeSet<_> = service.addresses.iter().map(address).filter(is_possible).collect();
     let bound = service.txt_properties.get_property_val_str(BOUND);
     let bound: Option<IpAddr> = bound.and_then(|address| address.parse().ok());
-    let is_bound = |ip: &&ScopedIp| Some(ip.to_ip_addr()) == bound && is_of_host(&address(ip));
-    if let Some(ip) = service.addresses.iter().find(is_bound) {
-        return Some(address(ip));
+    match all.iter().find(|at| Some(at.ip()) == bound) {
+        Some(bound) => BTreeSet::from([*bound]),
+        None => all,
     }
-    // The order of a set is random; the smallest address is always the same.
-    let all = service.addresses.iter().map(address).filter(is_of_host);
-    all.min_by_key(|at| (at.is_ipv6(), *at))
-}
-
-/// Whether a hub can be there. An announcement may name anything, and a member must not send to all hosts.
-fn is_of_host(at: &SocketAddr) -> bool {
-    let ip = at.ip();
-    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    at.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
 }
 
 #[cfg(test)]
@@ -167,20 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn a_member_sends_to_no_address_of_many_hosts() {
-        for good in ["10.0.0.1:5", "127.0.0.1:5", "[fe80::1]:5", "[fd00::1]:65535"] {
-            assert!(is_of_host(&good.parse().unwrap()), "{good}");
-        }
-        for bad in [
-            "10.0.0.1:0",
-            "0.0.0.0:5",
-            "255.255.255.255:5",
-            "224.0.0.251:5",
-            "[::]:5",
-            "[ff02::1]:5",
-        ] {
-            assert!(!is_of_host(&bad.parse().unwrap()), "{bad}");
-        }
+    fn each_address_of_the_family_is_chosen_at_some_place() {
+        let all = ["[fd00::1]:5", "10.0.0.2:5", "10.0.0.1:7"].map(|at| at.parse().unwrap());
+        let found = BTreeSet::from(all);
+        assert_eq!([0.0, 0.49].map(|place| choose(&found, place)), [Some(all[2]); 2]);
+        assert_eq!([0.5, 0.99].map(|place| choose(&found, place)), [Some(all[1]); 2]);
+        assert_eq!(choose(&BTreeSet::from([all[0]]), 0.99), Some(all[0]));
+        assert_eq!(choose(&BTreeSet::new(), 0.0), None);
     }
 
     #[test]

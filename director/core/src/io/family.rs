@@ -10,6 +10,27 @@ const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0, 0x4d4d);
 /// Bytes by which headers of IPv6 are longer than those of IPv4.
 const LONGER: usize = 20;
 
+/// The family of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub fn of(address: SocketAddr) -> Self {
+        if address.is_ipv6() { Self::V6 } else { Self::V4 }
+    }
+
+    /// Its name before a noun.
+    pub fn adjective(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4 ",
+            Self::V6 => "IPv6 ",
+        }
+    }
+}
+
 fn wrong(what: String) -> Error {
     Error::Socket { what, source: std::io::ErrorKind::AddrNotAvailable.into() }
 }
@@ -17,7 +38,8 @@ fn wrong(what: String) -> Error {
 /// Fits a configuration to the family of the hub's address.
 ///
 /// # Errors
-/// [`Error`] if members or a configured group are of the other family, or two members have one address.
+/// [`Error`] if members or a configured group are of the other family or cannot have their addresses, or
+/// two ends have one address.
 pub(super) fn adapt(
     config: &mut Config,
     local: SocketAddr,
@@ -36,6 +58,19 @@ pub(super) fn adapt(
     if let Some(other) = other {
         return Err(mixed(local, *other));
     }
+    check_group(config.group)?;
+    for member in members {
+        check_end("a member", *member)?;
+        if same(*member, local) {
+            return Err(Error::Socket {
+                what: format!("a member has the hub's address, {local}"),
+                source: std::io::Error::new(
+                    std::io::ErrorKind::InvalidInput,
+                    "use another address or port",
+                ),
+            });
+        }
+    }
     let mut known = BTreeSet::new();
     // A datagram from there would always be the last one's, and the others would never join.
     match members.iter().find(|at| !known.insert((at.ip(), at.port()))) {
@@ -48,6 +83,44 @@ pub(super) fn adapt(
             ),
         }),
     }
+}
+
+/// Whether one end can be there: the address is that of a host, and has a port.
+pub(super) fn is_of_host(at: &SocketAddr) -> bool {
+    let ip = at.ip();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    at.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
+}
+
+/// Checks that an end, `who`, can be at an address.
+///
+/// # Errors
+/// [`Error`] if the address is not that of a host, or has no port.
+pub(super) fn check_end(who: &str, at: SocketAddr) -> Result<(), Error> {
+    if is_of_host(&at) {
+        return Ok(());
+    }
+    Err(Error::Socket {
+        what: format!("{who} cannot be at {at}"),
+        source: std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "use the address of one host, as others reach it, and a port other than 0",
+        ),
+    })
+}
+
+/// Checks that a group can have this address.
+fn check_group(group: SocketAddr) -> Result<(), Error> {
+    if group.ip().is_multicast() && group.port() != 0 {
+        return Ok(());
+    }
+    Err(Error::Socket {
+        what: format!("a group cannot be at {group}"),
+        source: std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "use a multicast address and a port, for example 239.255.77.77:5777",
+        ),
+    })
 }
 
 /// The group of an end at `local`: that of the configuration, or the default one of its family.
@@ -107,6 +180,38 @@ mod tests {
         assert_eq!(plain(link_local).to_string(), "[fe80::1]:5700");
         for address in ["[fd00::1]:5700", "[::1]:5700", "10.0.0.1:5700"] {
             assert!(check_outside(address.parse().unwrap()).is_ok(), "{address}");
+        }
+    }
+
+    #[test]
+    fn no_end_is_at_an_address_of_many_hosts_or_none() {
+        for good in ["10.0.0.1:5", "127.0.0.1:5", "[fe80::1]:5", "[fd00::1]:65535"] {
+            assert!(check_end("a member", good.parse().unwrap()).is_ok(), "{good}");
+        }
+        for bad in [
+            "10.0.0.1:0",
+            "0.0.0.0:5",
+            "255.255.255.255:5",
+            "224.0.0.251:5",
+            "[::]:5",
+            "[ff02::1]:5",
+        ] {
+            let error = check_end("a member", bad.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("a member cannot be at {bad}: use the")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_hub_is_no_member_and_its_group_is_multicast() {
+        let key = Security::Key(b"a key of sixteen bytes".to_vec());
+        let config = Config::new(Pattern::RequestResponse, key);
+        let local = "10.0.0.1:5700".parse().unwrap();
+        let error = adapt(&mut config.clone(), local, &[local]).unwrap_err().to_string();
+        assert!(error.contains("a member has the hub's address, 10.0.0.1:5700"), "{error}");
+        for group in ["239.1.1.1:0", "10.0.0.9:5777"] {
+            let mut config = Config { group: group.parse().unwrap(), ..config.clone() };
+            let error = adapt(&mut config, local, &[]).unwrap_err().to_string();
+            assert!(error.contains(group) && error.contains("use a multicast address"), "{error}");
         }
     }
 

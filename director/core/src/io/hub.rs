@@ -216,7 +216,9 @@ impl Driver {
             Command::Explain(reply) => drop(reply.send(self.hub.explain())),
             Command::Ready(reply) => self.gathering.add(reply),
             Command::Use(model) => drop(self.hub.force(model, now)),
-            Command::Revoke(member) => self.hub.revoke(member, now),
+            Command::Revoke(member, reply) => {
+                let _ = reply.send(self.hub.revoke(member, now));
+            }
             Command::Admit(member, key, reply) => {
                 let _ = reply.send(self.hub.admit(member, &key, now));
             }

@@ -48,8 +48,9 @@ impl Log {
     /// `longest` bytes.
     pub fn open(folder: &Path, name: &'static str, longest: u64) -> io::Result<(Self, Contents)> {
         let path = folder.join(name);
-        let at =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let at = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}{}", path.display(), fix(&error)))
+        };
         std::fs::create_dir_all(folder).map_err(at)?;
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(&path).map_err(at)?;
@@ -167,17 +168,23 @@ fn renamed(path: &Path, to: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(next)
 }
 
-/// What a user can do about a failed write; empty if that is not known.
+/// What a user can do about a log that cannot be opened or written; empty if that is not known.
 pub(super) fn fix(error: &io::Error) -> &'static str {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    use io::ErrorKind::{
+        AlreadyExists, FileTooLarge, NotADirectory, NotFound, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
     match error.kind() {
+        AlreadyExists | NotADirectory | NotFound => ": use a folder that exists or can be made",
+        PermissionDenied | ReadOnlyFilesystem => ": use a folder that this program may write to",
         StorageFull | QuotaExceeded | FileTooLarge => ": free space there, then try again",
         _ => "",
     }
 }
 
 fn lock(file: &File) -> io::Result<()> {
-    file.try_lock().map_err(|_| io::Error::other("another program uses it"))
+    file.try_lock()
+        .map_err(|_| io::Error::other("another program uses it: end it, or use another folder"))
 }
 
 /// Copies a log with damaged records to the first free name.

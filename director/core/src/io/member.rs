@@ -1,6 +1,8 @@
 //! A member on sockets.
 
-use super::batch::{Arrival, Batch, Outbox};
+mod address;
+
+use super::batch::{Batch, Outbox};
 use super::durable::DurableMessage;
 use super::member_command::{Command, Outgoing, Reply};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
@@ -45,6 +47,7 @@ impl Listener {
         if hub.is_ipv6() != local.is_ipv6() {
             return Err(family::mixed(local, hub));
         }
+        family::check_end("the hub", hub)?;
         if !factories.is_empty() {
             family::check_outside(local)?;
         }
@@ -160,7 +163,9 @@ impl Driver {
             if !self.deliver(&sender, &answers) {
                 return;
             }
-            self.resolver.poll(self.member.is_waiting(), self.clock.now());
+            if self.resolver.poll(self.member.is_waiting(), self.clock.now()) {
+                self.member.doubt(self.clock.now());
+            }
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some(command) = commands.recv() => self.execute(command).await,
@@ -172,8 +177,7 @@ impl Driver {
                     }
                 }
                 _ = self.socket.readable() => self.receive_all(),
-                // Only the address changes: keys decide whose session a member joins.
-                Some(hub) = self.resolver.resolved() => self.hub = hub,
+                Some(hub) = self.resolver.resolved() => self.follow(hub),
                 () = readable(group) => self.catch_up(),
                 () = self.woken.woken() => {
                     while let Some(frame) = self.stacks.receive() {
@@ -258,18 +262,6 @@ impl Driver {
             if batch.is_last() {
                 return;
             }
-        }
-    }
-
-    fn receive(&mut self, Arrival { bytes, from, waited }: Arrival<'_>, now: Instant) {
-        if !family::same(from, self.hub) {
-            return self.resolver.heard_other();
-        }
-        let now = self.clock.arrival(now - waited);
-        self.resolver.record_arrival(now);
-        self.member.receive(bytes, now);
-        if self.member.misses_multicast(bytes) {
-            self.join_again();
         }
     }
 

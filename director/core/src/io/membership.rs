@@ -9,8 +9,13 @@ use tokio::sync::oneshot;
 impl Session {
     /// Revokes a member: its handshakes are refused, and the others get new keys, which seal all
     /// messages from now on. If all members share one key, it can come back in another's place.
-    pub fn revoke(&self, member: MemberId) {
-        let _ = self.commands.send(Command::Revoke(member));
+    ///
+    /// # Errors
+    /// [`SessionError`] if there is no such member, or the session is over.
+    pub async fn revoke(&self, member: MemberId) -> Result<(), SessionError> {
+        let (reply, receiver) = oneshot::channel();
+        self.commands.send(Command::Revoke(member, reply)).map_err(|_| SessionError::Over)?;
+        receiver.await.map_err(|_| SessionError::Over)?
     }
 
     /// Whether the session is over, because its runtime has ended: sending is an error then.

@@ -40,7 +40,7 @@ pub use member::Listener;
 pub use preconnection::Preconnection;
 pub use publisher::Publisher;
 pub use request::Request;
-pub use resolver::resolve;
+pub use resolver::{resolve, resolve_from};
 
 use crate::Instant;
 use crate::rng::NoRandomness;

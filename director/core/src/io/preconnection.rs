@@ -116,7 +116,7 @@ impl Preconnection {
 
     /// The hub reports here what its operator should know, in a line of text: a hello that none of the
     /// session's keys opens, because a member has another key, at most once a minute. `report` is called
-    /// on the session's task, so it must not block. It has no effect at a member.
+    /// on the session's task, so it must not block or panic. It has no effect at a member.
     #[must_use]
     pub fn on_warning(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.warnings = Warnings::to(report);
@@ -196,8 +196,8 @@ impl Preconnection {
 
     /// Waits for a session as a member, as [`listen`](Self::listen) does, of a hub whose address
     /// can change: `resolve` gives it, and is called again, on another thread, if the hub is silent
-    /// while the member waits for it, or if another address sends datagrams. For a name:
-    /// `move || director::io::resolve("hub:5700")`.
+    /// while the member waits for it. For a name:
+    /// `move || director::io::resolve_from(local, "hub:5700")`.
     ///
     /// # Errors
     /// [`Error`] if `resolve` fails at first, the key is too short, or a socket cannot be opened.

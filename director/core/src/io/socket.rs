@@ -3,7 +3,7 @@
 use super::Error;
 use crate::properties::CapacityProfile;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::io::Result as IoResult;
+use std::io::{ErrorKind, Result as IoResult};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
@@ -64,8 +64,20 @@ pub fn unicast(local: SocketAddr, profile: CapacityProfile) -> Result<UdpSocket,
         }
         finish(socket)
     };
-    open()
-        .map_err(|source| Error::Socket { what: format!("cannot bind UDP socket {local}"), source })
+    open().map_err(|source| {
+        let what = format!("cannot bind UDP socket {local}{}", reason(&source));
+        Error::Socket { what, source }
+    })
+}
+
+/// What a user can do about an address that cannot be bound; empty if that is not known.
+fn reason(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => " (another program has it: end that, or use another port)",
+        ErrorKind::AddrNotAvailable => " (no interface of this machine has this address)",
+        ErrorKind::PermissionDenied => " (use a port from 1,024 on, or more privileges)",
+        _ => "",
+    }
 }
 
 /// A socket that receives from a multicast group at the interface with the address `interface`.

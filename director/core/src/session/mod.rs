@@ -102,7 +102,7 @@ pub enum SessionError {
     #[error("no available model suits the session: {0}")]
     NoModel(String),
     /// No members, or too many.
-    #[error("a session has 1 to 65,534 members, not {0}")]
+    #[error("a session has 1 to 65,534 members, not {0}: list members, or set `places` for some")]
     Members(usize),
     /// The model has rejected a message.
     #[error("{0} cannot carry the message: {1}")]

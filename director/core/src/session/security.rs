@@ -4,7 +4,7 @@ use crate::keys::{Psk, ShortKey};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MemberId;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Why pre-shared keys are of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +15,11 @@ pub enum KeyError {
     /// The number of keys is not that of the members.
     #[error("there are {0} keys for {1} members: give each member one, in the members' order")]
     Count(usize, usize),
+    /// Two members have the same key, so the hub could not tell which one says hello.
+    #[error(
+        "members {0} and {1} have the same key: give each one its own, or all of them one key (Security::Key)"
+    )]
+    Same(MemberId, MemberId),
 }
 
 /// Security of a session. It can only be disabled explicitly.
@@ -62,14 +67,29 @@ impl Security {
         let keys = match self {
             Self::Key(key) => MemberKeys::Shared(Psk::new(key)?),
             Self::Keys(keys) if keys.len() == members => {
-                let keys = keys.iter().map(|key| Psk::new(key));
-                MemberKeys::Each(keys.collect::<Result<_, ShortKey>>()?)
+                let mut all: Vec<Psk> = Vec::with_capacity(members);
+                for key in keys {
+                    all.push(Psk::new(key)?);
+                }
+                check_different(&all)?;
+                MemberKeys::Each(all)
             }
             Self::Keys(keys) => return Err(KeyError::Count(keys.len(), members)),
             Self::InsecureOnPurpose => MemberKeys::None,
         };
         Ok(Psks { keys, revoked: BTreeSet::new() })
     }
+}
+
+/// Checks that no key is there twice.
+fn check_different(keys: &[Psk]) -> Result<(), KeyError> {
+    let mut known = BTreeMap::new();
+    for (key, member) in keys.iter().zip(0..) {
+        if let Some(other) = known.insert(key.bytes(), member) {
+            return Err(KeyError::Same(other, member));
+        }
+    }
+    Ok(())
 }
 
 enum MemberKeys {
@@ -128,7 +148,12 @@ impl Psks {
         if let MemberKeys::Each(keys) = &mut self.keys
             && let Some(known) = keys.get_mut(member as usize)
         {
-            *known = Psk::new(key)?;
+            let key = Psk::new(key)?;
+            let former = core::mem::replace(known, key);
+            if let Err(same) = check_different(keys) {
+                keys[member as usize] = former;
+                return Err(same);
+            }
         }
         self.revoked.remove(&member);
         Ok(())

@@ -224,7 +224,7 @@ fn a_revoked_member_is_out_and_can_be_admitted_with_another_key() {
     pair.run(2);
     assert_eq!(pair.ask(b"to all"), [0, 1, 2]);
     pair.hub.send(b"under way", Instant::from_ns(pair.now)).unwrap();
-    pair.hub.revoke(1, Instant::from_ns(pair.now));
+    pair.hub.revoke(1, Instant::from_ns(pair.now)).unwrap();
     let sealed = |pair: &mut Pair| {
         let before = pair.sent.len();
         assert_eq!(pair.ask(b"to the others"), [0, 2]);

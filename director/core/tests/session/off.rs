@@ -38,7 +38,7 @@ fn members_can_be_revoked_while_another_one_is_off() {
     bed.off.insert(3);
     bed.run(3 * SECOND, |_| Vec::new());
     for member in [0, 1] {
-        bed.hub.revoke(member, Instant::from_ns(3 * SECOND));
+        bed.hub.revoke(member, Instant::from_ns(3 * SECOND)).unwrap();
     }
     bed.wake(None, 3 * SECOND + 1);
     bed.run(40 * SECOND, |_| Vec::new());

@@ -293,7 +293,7 @@ fn a_member_that_does_not_exist_is_an_error() {
     none(world.hub.send_to(b"x", &[0, 9], now).map(drop));
     none(world.hub.send_within(b"x", &[9], None, now).map(drop));
     none(world.hub.admit(9, b"a key of sixteen bytes", now));
-    world.hub.revoke(9, now);
+    none(world.hub.revoke(9, now));
     assert_eq!((world.hub.open_messages(), world.hub.take_events().len()), (0, 0));
 }
 
@@ -348,7 +348,7 @@ fn an_answer_to_a_revoked_member_is_not_one_to_its_successor() {
     world.run(6 * SECOND);
     let (former, ..) = world.waiting.pop().unwrap();
     let now = Instant::from_ns(world.now);
-    world.hub.revoke(0, now);
+    world.hub.revoke(0, now).unwrap();
     world.hub.admit(0, b"a key that both ends have", now).unwrap();
     let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(40), ..Conditions::default() };
     world.member = member(&config(Pattern::RequestResponse, here, &[ModelId::UdpArq]), 77);

@@ -187,7 +187,7 @@ fn the_path_of_a_member_that_has_left_is_no_limit() {
         assert_eq!(hub.config.datagram(), 548);
         world.run(Span::from_s(1));
         match is_revoked {
-            true => world.hub.revoke(1, world.now),
+            true => world.hub.revoke(1, world.now).unwrap(),
             false => world.hub.leave_place(1, world.now),
         }
         world.run(Span::from_s(3));
@@ -207,7 +207,7 @@ fn a_revoked_member_is_no_longer_the_nearest() {
     hub.distances = Default::default();
     hub.distances.record(0, MS, now);
     hub.distances.record(1, 90 * MS, now);
-    hub.revoke(0, now);
+    hub.revoke(0, now).unwrap();
     assert_eq!(hub.distances.record(1, 90 * MS, now), 90 * MS);
 }
 

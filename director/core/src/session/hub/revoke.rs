@@ -8,12 +8,12 @@ use crate::switch::{MemberId, Phase};
 impl Hub {
     /// Revokes a member: its handshakes are refused, and from now on messages are sealed with keys
     /// that it does not get. Other members receive new messages as soon as they have the new keys.
-    /// A member that shares its pre-shared key with others can still come back in their place. Without
-    /// such a member, nothing happens.
-    pub fn revoke(&mut self, member: MemberId, now: Instant) {
-        if self.check_member(member).is_err() {
-            return;
-        }
+    /// A member that shares its pre-shared key with others can still come back in their place.
+    ///
+    /// # Errors
+    /// [`SessionError`] if there is no such member.
+    pub fn revoke(&mut self, member: MemberId, now: Instant) -> Result<(), SessionError> {
+        self.check_member(member)?;
         self.settled = None;
         self.psks.revoke(member);
         self.pairings.entry(member).or_default().revoke();
@@ -25,14 +25,15 @@ impl Hub {
         self.switch.hold();
         self.rekey = true;
         self.change_keys(now);
+        Ok(())
     }
 
     /// Accepts a revoked member again, with this key if each member has one. It gets no keys of
     /// earlier epochs. For a member that is not revoked, nothing happens.
     ///
     /// # Errors
-    /// [`SessionError`] if the key is too short, there is no such member, or a member that is not revoked
-    /// has another key.
+    /// [`SessionError`] if the key is too short or another member's, there is no such member, or a member
+    /// that is not revoked has another key.
     pub fn admit(
         &mut self,
         member: MemberId,

@@ -7,6 +7,7 @@ mod filters;
 mod handshakes;
 mod joining;
 mod leaving;
+mod presence;
 mod receipts;
 mod received;
 mod reports;
@@ -333,12 +334,6 @@ impl Member {
                 joined.link.alive(joined.epoch, self.models, self.uplink.stalled_datagram());
             self.control.push_back(report);
         }
-    }
-
-    /// Whether something of the hub is awaited: the member has not joined, or has open messages.
-    pub fn is_waiting(&self) -> bool {
-        !self.has_left()
-            && (self.joined.is_none() || self.reports.is_lost() || self.open_messages() > 0)
     }
 
     /// Events since the last call.
