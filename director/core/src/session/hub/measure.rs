@@ -230,21 +230,17 @@ impl Hub {
     /// Tells the models how fast to send.
     pub(super) fn set_pace(&mut self) {
         let (message, answer) = self.sizes();
-        let pace = self.capacity.pace();
         // Members with a configured rate spread longer answers themselves (`answer_delay`). Others
         // answer at once, so the hub leaves the channel to them.
-        let (charge, answers_bit_s) = match self.capacity.is_estimated() {
-            true => ((answer / message).max(1.0), pace),
-            false => (1.0, f64::INFINITY),
-        };
+        let charge = if self.capacity.is_estimated() { (answer / message).max(1.0) } else { 1.0 };
         let wait = self.capacity.wait();
         // Round trips are recorded as if all members were as near as the nearest; distant ones need
         // longer.
         let wait = wait.map(|wait| wait + self.distances.mean_excess());
         let flow = Flow {
-            rate_bit_s: pace,
+            rate_bit_s: self.capacity.pace(),
             charge,
-            answers_bit_s,
+            answers_bit_s: self.capacity.answers(),
             wait,
             patience: self.capacity.patience(),
         };
