@@ -195,3 +195,25 @@ fn answers_share_a_link_with_tcp_in_overload() {
         }
     }
 }
+
+/// A TCP flow that begins late has its share, and what it has used is used again when it ends.
+#[test]
+fn answers_give_way_to_a_flow_while_there_is_one() {
+    for members in [1, 2, 5] {
+        let network = Network { delay: 20 * MS, down_bit_s: 100e6, ..rate(BIT_S) };
+        let models = [ModelId::MulticastFec];
+        let (mut world, _) = with_lifetimes(&models, members, 3 * SECOND, network);
+        world.answer = 1_700;
+        world.sends(2 * SECOND, 5 * MS, 25_000, 1_700);
+        world.flow_at(40 * SECOND, Tcp { until: 80 * SECOND, ..Tcp::new(true, true) });
+        let passed = [10, 40, 50, 80, 90, 120].map(|second| {
+            world.run(second * SECOND);
+            world.passed[1]
+        });
+        let share =
+            |n: usize, seconds: f64| (passed[n + 1] - passed[n]) as f64 / seconds * 8.0 / BIT_S;
+        let (before, with, after) = (share(0, 30.0), share(2, 30.0), share(4, 30.0));
+        eprintln!("{members} members: {before:.2}, next to TCP {with:.2}, after it {after:.2}");
+        assert!((0.33..0.67).contains(&with) && before.min(after) > 0.9, "{members} members");
+    }
+}
