@@ -205,7 +205,9 @@ fn answers_give_way_to_a_flow_while_there_is_one() {
         let (mut world, _) = with_lifetimes(&models, members, 3 * SECOND, network);
         world.answer = 1_700;
         world.sends(2 * SECOND, 5 * MS, 25_000, 1_700);
-        world.flow_at(40 * SECOND, Tcp { until: 80 * SECOND, ..Tcp::new(true, true) });
+        let mut flow = Tcp::new(true, true);
+        flow.until = 80 * SECOND;
+        world.flow_at(40 * SECOND, flow);
         let passed = [10, 40, 50, 80, 90, 120].map(|second| {
             world.run(second * SECOND);
             world.passed[1]
