@@ -241,17 +241,12 @@ impl Sending {
         (1.0 - self.answer_takes(shape).as_ns_f64() / self.slot.as_ns_f64()).clamp(0.05, 1.0)
     }
 
-    /// Number of frames of a member's unrequested answer.
-    pub fn answer_frames(&self, Shape { settings, added, .. }: &Shape) -> u16 {
-        settings.answer_burst(settings.answer_symbols(*added)) + u16::from(self.extra_symbols)
-    }
-
     /// Airtime of a member's unrequested response.
-    fn answer_takes(&self, shape: &Shape) -> Span {
-        let Shape { settings, added, .. } = shape;
+    fn answer_takes(&self, Shape { settings, added, .. }: &Shape) -> Span {
         match self.response {
             ResponseKind::Answers => {
-                u64::from(self.answer_frames(shape)) * settings.answer_frame(*added)
+                let frames = settings.answer_frames(self.extra_symbols, *added);
+                u64::from(frames) * settings.answer_frame(*added)
             }
             ResponseKind::Acknowledgements => settings.acknowledgement(*added),
         }
@@ -305,7 +300,8 @@ impl Sending {
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         if self.slot > Span::ZERO && self.response == ResponseKind::Answers {
-            self.arrivals.asked = f64::from(self.answer_frames(shape)) * self.awaited.len() as f64;
+            let each = shape.settings.answer_frames(self.extra_symbols, shape.added);
+            self.arrivals.asked = f64::from(each) * self.awaited.len() as f64;
         }
         // The slot of a single receiver is only a sign to answer at once (`AT_ONCE`).
         let own =

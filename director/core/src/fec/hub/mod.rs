@@ -205,9 +205,10 @@ impl FecHub {
             let way = self.next_to_begin(&shape, now)?;
             let sending = self.sending.get_mut(&way)?;
             if sending.response == ResponseKind::Answers {
-                let frames =
-                    f64::from(sending.answer_frames(&shape)) * sending.awaited.len() as f64;
-                self.answers.charge(shape.settings.answer_length(shape.added), frames, now);
+                let Shape { settings, added, .. } = shape;
+                let frames = settings.answer_frames(sending.extra_symbols, added);
+                let all = f64::from(frames) * sending.awaited.len() as f64;
+                self.answers.charge(settings.answer_length(added), all, now);
             }
             next((&way, sending))
         });

@@ -75,7 +75,7 @@ impl FecHub {
     /// an answer has.
     fn is_all_sent(&self, sending: &Sending) -> bool {
         let symbols = self.settings.answer_symbols(self.added());
-        let sent = self.settings.answer_burst(symbols) + u16::from(sending.extra_symbols);
+        let sent = self.settings.answer_frames(sending.extra_symbols, self.added());
         let all = sending.awaited.is_empty() && sending.turn == 0 && usize::from(sent) <= symbols;
         all && self.settings.loss < FEW_LOST
     }
