@@ -216,6 +216,6 @@ fn answers_give_way_to_a_flow_while_there_is_one() {
             |n: usize, seconds: f64| (passed[n + 1] - passed[n]) as f64 / seconds * 8.0 / BIT_S;
         let (before, with, after) = (share(0, 30.0), share(2, 30.0), share(4, 30.0));
         eprintln!("{members} members: {before:.2}, next to TCP {with:.2}, after it {after:.2}");
-        assert!((0.33..0.67).contains(&with) && before.min(after) > 0.9, "{members} members");
+        assert!((0.3..0.67).contains(&with) && after > 0.85 * before, "{members} members");
     }
 }
