@@ -29,10 +29,11 @@ impl Capacity {
         true
     }
 
-    /// Frames of a message that was sent at `sent_at` have not arrived at a member. If other traffic fills the
+    /// Frames of a message that was sent at `sent_at`, or of an answer to it, were lost. If other traffic fills the
     /// queue, it has dropped them, as TCP assumes; otherwise arrivals tell the rate. What was sent before the
     /// last decrease was lost in the same overflow (RFC 9438, 4.6; RFC 6582).
     pub fn missing(&mut self, sent_at: Instant, now: Instant) {
+        self.trips.lost();
         if self.competes() && sent_at >= self.cut_at {
             self.lost(now);
         }

@@ -59,6 +59,9 @@ const MIN_TRAIN: f64 = 4.0;
 /// See [`Capacity::proven`]: as much more as a probing phase of BBR sends; and the rates it counts.
 const PROVEN: f64 = 1.25;
 const ARRIVAL_RATES: usize = 8;
+/// Maximum rate of answers without competition, in that of the path: they may show that the estimate is too
+/// low (as the gain of BBR's window).
+const MAX_ANSWERS: f64 = 2.0;
 /// Least rate, in bit/s.
 const MIN_RATE: f64 = 100.0;
 
@@ -180,6 +183,17 @@ impl Capacity {
         let drains = self.trips.stands() && !self.competes() && self.configured.is_none();
         let gain = if drains { DRAIN } else { 1.0 };
         (self.rate() * gain / self.backoff).max(MIN_RATE)
+    }
+
+    /// The rate at which messages may cause answers, in bit/s: where a window decides, that of the window;
+    /// infinite for a configured rate, in which members spread answers. Without what lowers [`Self::pace`] for
+    /// a moment: the answers to a message take long.
+    pub fn answers(&self) -> f64 {
+        match self.configured {
+            Some(_) => f64::INFINITY,
+            None if self.competes() => self.rate(),
+            None => self.rate() * MAX_ANSWERS,
+        }
     }
 
     /// Whether a window decides. A configured rate is a share of the path that others leave.

@@ -119,6 +119,8 @@ impl Hub {
     }
 
     fn collect_events(&mut self) {
+        let missing = self.hub.take_missing().into_iter();
+        self.events.extend(missing.map(|(member, at)| CarrierEvent::Missing(member, at)));
         for event in self.hub.take_events() {
             match event {
                 HubEvent::Acknowledged { message, member } => {
@@ -168,9 +170,6 @@ impl HubCarrier for Hub {
         self.events.extend(trips.map(|(member, trip)| CarrierEvent::RoundTrip(member, trip)));
         let trains = self.hub.take_trains();
         self.events.extend(trains.into_iter().map(CarrierEvent::Train));
-        let missing = self.hub.take_missing();
-        self.events
-            .extend(missing.into_iter().map(|(member, at)| CarrierEvent::Missing(member, at)));
         self.collect_events();
         genuine
     }
@@ -218,7 +217,7 @@ impl HubCarrier for Hub {
     }
 
     fn pace(&mut self, flow: &Flow) {
-        self.hub.pace(flow.rate_bit_s, flow.charge);
+        self.hub.pace(flow.rate_bit_s, flow.charge, flow.answers_bit_s);
         let settings = self.hub.settings();
         settings.patience = flow.patience;
         // Requests must not come before answers that wait in queues.

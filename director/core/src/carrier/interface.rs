@@ -139,7 +139,7 @@ pub enum CarrierEvent {
     RoundTrip(MemberId, Span),
     /// Datagrams that were sent in a row have been acknowledged.
     Train(Train),
-    /// A member lacks frames of a message that was sent to it at this time.
+    /// A member lacks frames of a message that was sent to it at this time, or its answer to that was lost.
     Missing(MemberId, Instant),
     /// A datagram that was sent to a member at this time has not been acknowledged in time.
     Timeout(MemberId, Instant),
@@ -197,6 +197,8 @@ pub struct Flow {
     pub rate_bit_s: f64,
     /// Time on air that a message and the answer to it take, in that of the message; 1 or more.
     pub charge: f64,
+    /// Data rate of the answers of all members together, in bit/s; infinite if members spread them.
+    pub answers_bit_s: f64,
     /// Smoothed round-trip time with queueing, if the path was measured.
     pub wait: Option<Span>,
     /// Time that answers may take longer than estimated, before anything was measured.

@@ -146,10 +146,20 @@ impl FecSettings {
         symbols(self.answer, self.symbol(self.answer, added).1)
     }
 
+    /// Number of frames of an unrequested answer, `more` of them extra ones.
+    pub fn answer_frames(&self, more: u8, added: Added) -> u16 {
+        self.answer_burst(self.answer_symbols(added)) + u16::from(more)
+    }
+
+    /// Length of a frame of an answer, in bytes.
+    pub fn answer_length(&self, added: Added) -> usize {
+        let (around, symbol) = self.symbol(self.answer, added);
+        around + symbol_size(self.answer, symbol)
+    }
+
     /// Airtime of a frame of an answer.
     pub fn answer_frame(&self, added: Added) -> Span {
-        let (around, symbol) = self.symbol(self.answer, added);
-        self.airtime(around + symbol_size(self.answer, symbol))
+        self.airtime(self.answer_length(added))
     }
 
     /// Airtime of an acknowledgement.

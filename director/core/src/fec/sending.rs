@@ -245,8 +245,8 @@ impl Sending {
     fn answer_takes(&self, Shape { settings, added, .. }: &Shape) -> Span {
         match self.response {
             ResponseKind::Answers => {
-                let burst = settings.answer_burst(settings.answer_symbols(*added));
-                u64::from(burst + u16::from(self.extra_symbols)) * settings.answer_frame(*added)
+                let frames = settings.answer_frames(self.extra_symbols, *added);
+                u64::from(frames) * settings.answer_frame(*added)
             }
             ResponseKind::Acknowledgements => settings.acknowledgement(*added),
         }
@@ -300,10 +300,8 @@ impl Sending {
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         if self.slot > Span::ZERO && self.response == ResponseKind::Answers {
-            let Shape { settings, added, .. } = shape;
-            let each = settings.answer_burst(settings.answer_symbols(*added));
-            self.arrivals.asked =
-                f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
+            let each = shape.settings.answer_frames(self.extra_symbols, shape.added);
+            self.arrivals.asked = f64::from(each) * self.awaited.len() as f64;
         }
         // The slot of a single receiver is only a sign to answer at once (`AT_ONCE`).
         let own =

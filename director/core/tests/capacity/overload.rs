@@ -143,12 +143,18 @@ fn next_to_tcp(models: &[ModelId], queue: f64, lifetime: u64, cubic: bool) -> [f
     let network = Network { delay: 20 * MS, queue, ..rate(BIT_S) };
     let (mut world, _) = with_lifetimes(models, 1, lifetime, network);
     world.answer = 700;
+    shares(world, Tcp::new(false, cubic))
+}
+
+/// The same of a session with more to send than the path carries.
+fn shares(mut world: World, tcp: Tcp) -> [f64; 2] {
+    let way = usize::from(tcp.up);
     world.sends(2 * SECOND, 5 * MS, 25_000, 1_700);
-    world.flow_at(5 * SECOND, Tcp::new(false, cubic));
+    world.flow_at(5 * SECOND, tcp);
     world.run(30 * SECOND);
-    let before = [world.passed[0], world.flows[0].delivered];
+    let before = [world.passed[way], world.flows[0].delivered];
     world.run(120 * SECOND);
-    let after = [world.passed[0], world.flows[0].delivered];
+    let after = [world.passed[way], world.flows[0].delivered];
     [0, 1].map(|flow| (after[flow] - before[flow]) as f64 / 90.0 * 8.0 / BIT_S)
 }
 
@@ -167,5 +173,49 @@ fn it_shares_a_link_with_tcp_in_overload() {
             eprintln!("{case}: director {own:.2}, TCP {tcp:.2}");
             assert!((0.5..2.0).contains(&(own / tcp)) && own + tcp > 0.7, "{case} {own} {tcp}");
         }
+    }
+}
+
+/// Answers and TCP's data fill the way to the hub. The hub began messages as fast as if only one of its members
+/// answered, and lost answers to messages that end before they are repeated were no losses: with answers of
+/// 1,700 B TCP had 30 % next to one member, 5 and 15 % next to two, 1 and 4 % next to five (queues of 30 and
+/// 150 kB).
+#[test]
+fn answers_share_a_link_with_tcp_in_overload() {
+    for queue in [30e3, 150e3] {
+        for (members, answer) in [(1, 1_700), (2, 1_700), (5, 1_700), (5, 700)] {
+            let network = Network { delay: 20 * MS, queue, down_bit_s: 100e6, ..rate(BIT_S) };
+            let models = [ModelId::MulticastFec];
+            let (mut world, _) = with_lifetimes(&models, members, 3 * SECOND, network);
+            world.answer = answer;
+            let [own, tcp] = shares(world, Tcp::new(true, true));
+            let case = format!("{members} members, {answer} B, queue of {queue} B");
+            eprintln!("{case}: director {own:.2}, TCP {tcp:.2}");
+            assert!((0.5..2.0).contains(&(own / tcp)) && own + tcp > 0.7, "{case} {own} {tcp}");
+        }
+    }
+}
+
+/// A TCP flow that begins late has its share, and what it has used is used again when it ends.
+#[test]
+fn answers_give_way_to_a_flow_while_there_is_one() {
+    for members in [1, 2, 5] {
+        let network = Network { delay: 20 * MS, down_bit_s: 100e6, ..rate(BIT_S) };
+        let models = [ModelId::MulticastFec];
+        let (mut world, _) = with_lifetimes(&models, members, 3 * SECOND, network);
+        world.answer = 1_700;
+        world.sends(2 * SECOND, 5 * MS, 25_000, 1_700);
+        let mut flow = Tcp::new(true, true);
+        flow.until = 90 * SECOND;
+        world.flow_at(20 * SECOND, flow);
+        let passed = [5, 20, 60, 90, 95, 125].map(|second| {
+            world.run(second * SECOND);
+            world.passed[1]
+        });
+        let share =
+            |n: usize, seconds: f64| (passed[n + 1] - passed[n]) as f64 / seconds * 8.0 / BIT_S;
+        let (before, with, after) = (share(0, 15.0), share(2, 30.0), share(4, 30.0));
+        eprintln!("{members} members: {before:.2}, next to TCP {with:.2}, after it {after:.2}");
+        assert!((0.3..0.67).contains(&with) && after > 0.85 * before, "{members} members");
     }
 }

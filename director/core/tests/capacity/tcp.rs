@@ -26,6 +26,8 @@ pub struct Tcp {
     /// When its last packet was sent.
     pub sent_at: u64,
     pub delivered: u64,
+    /// When it has nothing more to send.
+    pub until: u64,
 }
 
 impl Tcp {
@@ -44,12 +46,13 @@ impl Tcp {
             acked_at: 0,
             sent_at: 0,
             delivered: 0,
+            until: u64::MAX,
         }
     }
 
     /// The next packet to send, if the window has room.
     pub fn send(&mut self, now: u64) -> Option<u64> {
-        if self.flying.len() as f64 >= self.window {
+        if self.flying.len() as f64 >= self.window || now >= self.until {
             return None;
         }
         self.next += 1;

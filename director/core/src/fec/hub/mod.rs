@@ -12,7 +12,7 @@ mod way;
 pub(super) use self::way::Way;
 use super::frame::Frame;
 use super::passage::Delivered;
-use super::plan::{FecSettings, Schedule};
+use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::sending::{COPIES, Sending, Shape, Unreachable};
 use crate::capacity::Train;
 use crate::keys::Keys;
@@ -99,6 +99,8 @@ pub struct FecHub {
     control: VecDeque<(Option<u16>, Frame<'static>)>,
     newest: MessageId,
     pace: Pace,
+    /// Pace of the answers of all members: a message begins when those to the messages before it have passed.
+    answers: Pace,
     events: Vec<HubEvent>,
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
@@ -107,8 +109,11 @@ pub struct FecHub {
     /// What is known as delivered, and the rates at which messages were.
     delivered: Delivered,
     trains: Vec<Train>,
-    /// Members that have reported missing symbols, and when the first ones of the message were sent.
+    /// Members that have reported missing symbols, or whose answer is lost, and when the first symbols of
+    /// the message were sent.
     missing: Vec<(MemberId, Instant)>,
+    /// When the newest message was sent that each member has begun to answer.
+    answered: BTreeMap<u16, Instant>,
 }
 
 impl FecHub {
@@ -131,20 +136,23 @@ impl FecHub {
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
+            answers: Pace::new(f64::INFINITY, settings.below),
             events: Vec::new(),
             seen: Vec::new(),
             trips: Vec::new(),
             delivered: Delivered::default(),
             trains: Vec::new(),
             missing: Vec::new(),
+            answered: BTreeMap::new(),
         }
     }
 
-    /// Sets the sending rate in bit/s, also of slots of messages that follow, and the time on air of a
-    /// message and its answer, in that of the message; 1 or more.
-    pub fn pace(&mut self, rate_bit_s: f64, charge: f64) {
+    /// Sets the sending rate in bit/s, also of slots of messages that follow, the time on air of a
+    /// message and its answer, in that of the message; 1 or more, and the rate of all answers together.
+    pub fn pace(&mut self, rate_bit_s: f64, charge: f64, answers_bit_s: f64) {
         (self.settings.rate_bit_s, self.charge) = (rate_bit_s, charge);
         self.pace.set_rate(rate_bit_s);
+        self.answers.set_rate(answers_bit_s);
     }
 
     /// The parameters; changes do not affect the symbols of messages in flight.
@@ -195,7 +203,14 @@ impl FecHub {
         let mut begun = self.sending.iter_mut().filter(|(_, sending)| sending.next > 0);
         let to_all = begun.find_map(next).or_else(|| {
             let way = self.next_to_begin(&shape, now)?;
-            next((&way, self.sending.get_mut(&way)?))
+            let sending = self.sending.get_mut(&way)?;
+            if sending.response == ResponseKind::Answers {
+                let Shape { settings, added, .. } = shape;
+                let frames = settings.answer_frames(sending.extra_symbols, added);
+                let all = f64::from(frames) * sending.awaited.len() as f64;
+                self.answers.charge(settings.answer_length(added), all, now);
+            }
+            next((&way, sending))
         });
         if let Some((way, frame)) = to_all {
             self.passes(way, &frame, now);
@@ -206,8 +221,11 @@ impl FecHub {
         Some((Some(member), frame))
     }
 
-    /// The message to begin next.
+    /// The message to begin next, if answers leave room for those to it.
     fn next_to_begin(&self, shape: &Shape, now: Instant) -> Option<Way> {
+        if now < self.answers.next_at() {
+            return None;
+        }
         let waiting = || self.sending.iter().filter(|(_, sending)| sending.is_unbegun());
         let needed = now + waiting().next()?.1.needs(shape);
         let next = first_in_time(waiting().map(|(_, sending)| sending.until), needed)?;
@@ -270,7 +288,8 @@ impl FecHub {
             let ask = late.map(|late| late.max(sending.ask_at));
             [ask.filter(|_| sending.slots_at.is_some()), sending.until]
         });
-        times.flatten().min()
+        let waits = self.sending.values().any(Sending::is_unbegun);
+        times.flatten().chain(waits.then(|| self.answers.next_at())).min()
     }
 
     /// Events since the last call.
@@ -293,8 +312,9 @@ impl FecHub {
         core::mem::take(&mut self.trains)
     }
 
-    /// Members that have reported since the last call that they lack symbols of a message, and when its
-    /// first ones were sent. Once for each message and member: further reports are of its repairs.
+    /// Members that have reported since the last call that they lack symbols of a message, or whose answer
+    /// has not arrived until its end, and when its first symbols were sent. Each once for each message and
+    /// member: further reports are of its repairs.
     pub fn take_missing(&mut self) -> Vec<(MemberId, Instant)> {
         core::mem::take(&mut self.missing)
     }

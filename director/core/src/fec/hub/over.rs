@@ -26,6 +26,7 @@ impl FecHub {
         for way in done {
             let Some(sending) = self.sending.remove(&way) else { continue };
             let message = way.message;
+            self.report_lost(&sending);
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
             // A member that has only acknowledged has nothing to send, and needs no report; nor has one
@@ -57,11 +58,24 @@ impl FecHub {
         }
     }
 
+    /// A message ends: what is missing of answers was lost if its member was asked and has said nothing since,
+    /// and answers that it has sent later have arrived. What arrives in time counts with its symbols.
+    fn report_lost(&mut self, sending: &Sending) {
+        if sending.response != ResponseKind::Answers {
+            return;
+        }
+        let passed =
+            |member: &u16| self.answered.get(member).is_some_and(|at| *at > sending.sent_at);
+        let lost = sending.awaited.iter().filter(|(_, awaited)| awaited.unanswered > 0);
+        let lost = lost.map(|(member, _)| member).filter(|member| passed(member));
+        self.missing.extend(lost.map(|member| (MemberId::from(*member), sending.sent_at)));
+    }
+
     /// Whether members have nothing more to send for a message: all have answered, with no more symbols than
     /// an answer has.
     fn is_all_sent(&self, sending: &Sending) -> bool {
         let symbols = self.settings.answer_symbols(self.added());
-        let sent = self.settings.answer_burst(symbols) + u16::from(sending.extra_symbols);
+        let sent = self.settings.answer_frames(sending.extra_symbols, self.added());
         let all = sending.awaited.is_empty() && sending.turn == 0 && usize::from(sent) <= symbols;
         all && self.settings.loss < FEW_LOST
     }

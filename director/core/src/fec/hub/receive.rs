@@ -107,6 +107,8 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         awaited.unanswered = 0;
         awaited.responded = true;
+        let newest = self.answered.entry(member).or_default();
+        *newest = sending.sent_at.max(*newest);
         if !awaited.got_unicast && way.only.is_none() {
             // The member has the message by multicast, so it is reachable.
             self.unreachable.remove(&member);

@@ -240,6 +240,7 @@ impl Hub {
         let flow = Flow {
             rate_bit_s: self.capacity.pace(),
             charge,
+            answers_bit_s: self.capacity.answers(),
             wait,
             patience: self.capacity.patience(),
         };
