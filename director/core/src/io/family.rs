@@ -35,6 +35,11 @@ fn wrong(what: String) -> Error {
     Error::Socket { what, source: std::io::ErrorKind::AddrNotAvailable.into() }
 }
 
+/// An address of no use, and what to do.
+fn invalid(what: String, fix: &str) -> Error {
+    Error::Socket { what, source: std::io::Error::new(std::io::ErrorKind::InvalidInput, fix) }
+}
+
 /// Fits a configuration to the family of the hub's address.
 ///
 /// # Errors
@@ -62,26 +67,20 @@ pub(super) fn adapt(
     for member in members {
         check_end("a member", *member)?;
         if same(*member, local) {
-            return Err(Error::Socket {
-                what: format!("a member has the hub's address, {local}"),
-                source: std::io::Error::new(
-                    std::io::ErrorKind::InvalidInput,
-                    "use another address or port",
-                ),
-            });
+            return Err(invalid(
+                format!("a member has the hub's address, {local}"),
+                "use another address or port",
+            ));
         }
     }
     let mut known = BTreeSet::new();
     // A datagram from there would always be the last one's, and the others would never join.
     match members.iter().find(|at| !known.insert((at.ip(), at.port()))) {
         None => Ok(()),
-        Some(at) => Err(Error::Socket {
-            what: format!("two members have the address {at}"),
-            source: std::io::Error::new(
-                std::io::ErrorKind::InvalidInput,
-                "each member needs another address, or one of the places",
-            ),
-        }),
+        Some(at) => Err(invalid(
+            format!("two members have the address {at}"),
+            "each member needs another address, or one of the places",
+        )),
     }
 }
 
@@ -100,13 +99,10 @@ pub(super) fn check_end(who: &str, at: SocketAddr) -> Result<(), Error> {
     if is_of_host(&at) {
         return Ok(());
     }
-    Err(Error::Socket {
-        what: format!("{who} cannot be at {at}"),
-        source: std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "use the address of one host, as others reach it, and a port other than 0",
-        ),
-    })
+    Err(invalid(
+        format!("{who} cannot be at {at}"),
+        "use the address of one host, as others reach it, and a port other than 0",
+    ))
 }
 
 /// Checks that a group can have this address.
@@ -114,13 +110,10 @@ fn check_group(group: SocketAddr) -> Result<(), Error> {
     if group.ip().is_multicast() && group.port() != 0 {
         return Ok(());
     }
-    Err(Error::Socket {
-        what: format!("a group cannot be at {group}"),
-        source: std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "use a multicast address and a port, for example 239.255.77.77:5777",
-        ),
-    })
+    Err(invalid(
+        format!("a group cannot be at {group}"),
+        "use a multicast address and a port, for example 239.255.77.77:5777",
+    ))
 }
 
 /// The group of an end at `local`: that of the configuration, or the default one of its family.
