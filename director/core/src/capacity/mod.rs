@@ -186,12 +186,13 @@ impl Capacity {
     }
 
     /// The rate at which messages may cause answers, in bit/s: where a window decides, that of the window;
-    /// infinite for a configured rate, in which members spread answers. Without what lowers [`Self::pace`] for
-    /// a moment: the answers to a message take long.
+    /// infinite for a configured rate, in which members spread answers, and on a near path, whose ends are
+    /// slower. Without what lowers [`Self::pace`] for a moment: the answers to a message take long.
     pub fn answers(&self) -> f64 {
         match self.configured {
             Some(_) => f64::INFINITY,
             None if self.competes() => self.rate(),
+            None if self.is_near() => f64::INFINITY,
             None => self.rate() * MAX_ANSWERS,
         }
     }

@@ -1,6 +1,7 @@
 //! The path's rate, from how fast datagrams have arrived.
 
 use super::flight::Flight;
+use super::trips::NEAR;
 use super::{ARRIVAL_RATES, Capacity, FILLS, PATIENCE};
 use crate::{Instant, Span};
 
@@ -13,9 +14,6 @@ const MAX_DROP: f64 = 4.0;
 const RECENT: usize = 4;
 /// Configured rate in bit/s from which the ends are slower than the path.
 const FAST: f64 = 1e9;
-/// Round trips below this are of a wire or of one machine, and no radio's, where frames arrive together that
-/// were sent apart.
-const NEAR: Span = Span::from_us(500);
 /// Share of lost datagrams up to which arrivals are not slowed down by repairs.
 const CLEAN: f64 = 0.01;
 
@@ -41,18 +39,25 @@ impl Capacity {
         }
     }
 
-    /// While a queue stands, the path carries what has arrived, and no more. Of a path with a configured rate,
-    /// the queue can be that of its ends: what arrives again and again shows that the path carries it.
+    /// While a queue stands, the path carries what has arrived, and no more. Of a near path, or one with a high
+    /// configured rate, the queue can be that of its ends: what arrives again and again shows that the path
+    /// carries it.
     fn limit(&mut self) {
+        let least = self.recent.iter().copied().min_by(f64::total_cmp).unwrap_or(0.0);
         let most = self.recent().unwrap_or(self.rate);
         match self.configured {
+            None if self.is_near() => self.rate = self.rate.max(least).min(most),
             None => self.rate = self.rate.min(most),
             Some(configured) if configured >= FAST => {
-                let least = self.recent.iter().copied().min_by(f64::total_cmp);
-                self.rate = self.rate.max(least.unwrap_or(0.0)).min(configured);
+                self.rate = self.rate.max(least).min(configured);
             }
             Some(_) => {}
         }
+    }
+
+    /// Whether the path is that of a wire or of one machine.
+    pub(super) fn is_near(&self) -> bool {
+        self.least_trip().is_some_and(|least| least < NEAR)
     }
 
     /// Whether slow arrivals show a narrow path: its queue has made a round trip longer. Without that,
@@ -89,7 +94,7 @@ impl Capacity {
     /// The rate at which datagrams have arrived in a row, in bit/s, on a near path: where ends are slower than
     /// the path, a train takes as long as they do, and the queue is theirs, but this has passed the path.
     pub(super) fn passed(&mut self, now: Instant) -> Option<f64> {
-        if self.least_trip().is_none_or(|least| least >= NEAR) {
+        if !self.is_near() {
             return None;
         }
         if let Some(rate) = self.flight.rate() {
@@ -140,5 +145,34 @@ impl Capacity {
         self.flight = flight;
         self.delivered(seen, self.rate(), now);
         self.flight = Flight::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Span = Span::from_ms(1);
+
+    /// What failed before: on one machine, a rate that was once too low stayed as low, since what waits for
+    /// the ends counted as the path's queue.
+    #[test]
+    fn what_arrives_again_and_again_on_a_near_path_raises_the_rate() {
+        for (near, rises) in [(Span::from_us(50), true), (2 * MS, false)] {
+            let mut capacity = Capacity::new(None, None, 1_500.0);
+            capacity.round_trip(Instant::START, near);
+            capacity.rate = 2e7;
+            for n in 1..20 {
+                let begin = Instant::START + n * 50 * MS;
+                for datagram in 0..20 {
+                    let now = begin + datagram * Span::from_us(80);
+                    capacity.round_trip(now, (20 + n % 7) * MS);
+                    capacity.arrival(now, 1_000);
+                }
+                capacity.finish(begin + 20 * MS);
+            }
+            assert_eq!(capacity.rate > 9e7, rises, "{}", capacity.rate);
+            assert_eq!(capacity.answers() == f64::INFINITY, rises);
+        }
     }
 }

@@ -265,3 +265,55 @@ fn a_former_model_repeats_nothing_to_members_that_have_changed() {
     }
     assert!(asked[0] == 0 && asked[1] > 10, "{asked:?}");
 }
+
+/// What failed before: a frame of the former model that arrived after that of the new one, as from another
+/// socket, made the member answer over the former model, from which the hub awaited nothing. The message
+/// ended with its lifetime.
+#[test]
+fn a_frame_of_a_former_model_that_arrives_late_delays_no_answer() {
+    let models = [ModelId::MulticastFec, ModelId::UdpArq];
+    let mut world = world_of(Pattern::PublishCollect, &models);
+    world.run(Span::from_s(3));
+    world.hub.force(ModelId::MulticastFec, world.now);
+    world.run(Span::from_s(3));
+    let lifetime = Some(Span::from_s(60));
+    let message = world.hub.send_within(&[7; 300], &[0, 1], lifetime, world.now).unwrap();
+    let (mut late, mut asked) = (Vec::new(), 0);
+    // The first member's frames of the group are late, and its application as well.
+    for step in 0..2_000 {
+        world.now += MS;
+        let now = world.now;
+        if step == 5 {
+            assert!(world.hub.force(ModelId::UdpArq, now));
+        }
+        if step == 500 {
+            late.drain(..).for_each(|datagram: Vec<u8>| world.members[0].receive(&datagram, now));
+        }
+        while let (Some((to, datagram)), _) = world.hub.poll(now) {
+            if to != To::Member(0) {
+                world.members[1].receive(&datagram, now);
+            }
+            match to {
+                To::Group => late.push(datagram),
+                To::Member(0) => world.members[0].receive(&datagram, now),
+                _ => {}
+            }
+        }
+        for (number, member) in (0..).zip(&mut world.members) {
+            if number == 1 || step == 1_000 {
+                for event in member.take_events() {
+                    if let MemberEvent::Message { number: message, .. } = event {
+                        asked += 1;
+                        member.answer(message, b"here", now).unwrap();
+                    }
+                }
+            }
+            while let (Some(datagram), _) = member.poll(now) {
+                world.hub.receive(&datagram, Some(number), now);
+            }
+        }
+    }
+    assert_eq!(asked, 2);
+    let over = Event::Over { message, lacking: Vec::new() };
+    assert!(world.hub.take_events().contains(&over));
+}

@@ -241,11 +241,11 @@ impl Member {
             }
         }
         let Some(received) = joined.open.get_mut(number) else { return };
-        // The answer goes over the model by which the hub sent last: it may have retired the one
-        // before.
-        received.epoch = epoch;
-        // A duplicate: the hub lacks the answer, so send it again.
+        // The answer goes over the newest model by which the hub has sent it: the hub awaits nothing of
+        // those before, whose frames can arrive later.
         let answer = received.answer.clone();
+        received.epoch = if answer.is_some() { epoch } else { received.epoch.max(epoch) };
+        // A duplicate: the hub lacks the answer, so send it again.
         if let Some(answer) = answer {
             let _ = joined.send(number, Some(&answer), now);
         } else if !joined.link.welcome.answered {
