@@ -72,15 +72,6 @@ impl Awaited {
     }
 }
 
-/// What is known of a member that multicast does not seem to reach.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Unreachable {
-    /// Whether unicast has worked since.
-    pub proved: bool,
-    /// Number of messages of which it had received nothing, and no request by multicast.
-    pub missed: u8,
-}
-
 /// An outgoing message.
 #[derive(Debug)]
 pub(super) struct Sending {
@@ -134,6 +125,8 @@ pub(super) struct Shape {
     pub heard_at: Instant,
 }
 
+/// Requests for a whole answer; as long as no member responds, further ones are for one symbol.
+const WHOLE: u32 = 2;
 /// Copies of a request: it is short, and a lost one costs a round.
 pub(super) const COPIES: usize = 2;
 
@@ -351,13 +344,19 @@ impl Sending {
         let frame = settings.answer_frame(*added);
         // Requested answers use the channel time that the slots leave; all of it if no member
         // responds, because the slots are then unused.
-        let spare = if self.no_response() { 1.0 } else { self.spare(now, shape) };
+        let is_silent = self.no_response();
+        let spare = if is_silent { 1.0 } else { self.spare(now, shape) };
         let answer = settings.answer_symbols(*added);
         let mut asked = 0.0;
         let mut requests = Vec::new();
         for (_, member) in &late {
             let Some(awaited) = self.awaited.get_mut(member) else { continue };
-            let symbols = awaited.requested(settings, answer);
+            let symbols = match awaited.requested(settings, answer) {
+                // The path may have become far slower: a whole answer to each request would be a queue
+                // that outlasts the message.
+                u8::MAX if is_silent && awaited.unanswered >= WHOLE => 1,
+                symbols => symbols,
+            };
             let frames = match (self.response, symbols) {
                 (ResponseKind::Acknowledgements, _) => 1,
                 (ResponseKind::Answers, u8::MAX) => settings.answer_burst(answer),
@@ -380,7 +379,7 @@ impl Sending {
             + Span::from_ns_f64(asked);
         // Another member's answer shows that the path works: it is the member's loss.
         let others = only.is_some() && shape.settings.members > 1 && shape.heard_at > self.over_at;
-        let silent = self.no_response() && !others;
+        let silent = is_silent && !others;
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.

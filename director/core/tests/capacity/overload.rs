@@ -219,3 +219,25 @@ fn answers_give_way_to_a_flow_while_there_is_one() {
         assert!((0.3..0.67).contains(&with) && after > 0.85 * before, "{members} members");
     }
 }
+
+/// A path that becomes 90 times narrower. The hub requested whole answers again and again by the former round
+/// trip: a queue that outlasted the lifetime of messages for half a minute, so that 40 of 180 were late.
+#[test]
+fn a_sudden_drop_is_no_queue_of_requested_answers() {
+    let wide = Network { delay: 2 * MS, queue: 1e6, ..rate(4.6e6) };
+    let narrow = Network { delay: 36 * MS, queue: 1e6, ..rate(52e3) };
+    let late = (1..=3).map(|seed| {
+        let mut own = config(&[ModelId::MulticastFec]);
+        own.targets.delivery_ratio = None;
+        own.lifetime = Some(Span::from_ns(8_500 * MS));
+        let mut world = World::new(&own, PerformanceMap::shipped(), 2, wide, seed);
+        world.answer = 2_143;
+        world.sends(2 * SECOND, 1_700 * MS, 60, 2_143);
+        world.network_at(20 * SECOND, narrow);
+        world.run(120 * SECOND);
+        let is_late = |took: &Option<u64>| took.is_none_or(|took| took > 3 * SECOND);
+        world.messages.iter().filter(|own| own.took.iter().any(is_late)).count()
+    });
+    let late: Vec<usize> = late.collect();
+    assert!(late.iter().sum::<usize>() < 34, "{late:?}");
+}

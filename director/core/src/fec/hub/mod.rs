@@ -13,7 +13,7 @@ pub(super) use self::way::Way;
 use super::frame::Frame;
 use super::passage::Delivered;
 use super::plan::{FecSettings, ResponseKind, Schedule};
-use super::sending::{COPIES, Sending, Shape, Unreachable};
+use super::sending::{COPIES, Sending, Shape};
 use crate::capacity::Train;
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -71,6 +71,15 @@ const AT_ONCE: Span = Span::from_us(1);
 const FIRST: u16 = 8;
 /// Number of finished messages whose received answers are still reported.
 const REMEMBERED: usize = 16;
+
+/// What is known of a member that multicast does not seem to reach.
+#[derive(Debug, Clone, Copy, Default)]
+struct Unreachable {
+    /// Whether unicast has worked since.
+    proved: bool,
+    /// Number of messages of which it had received nothing, and no request by multicast.
+    missed: u8,
+}
 
 /// The hub of a multicast group.
 #[derive(Debug)]
