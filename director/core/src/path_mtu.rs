@@ -40,8 +40,13 @@ struct Search {
     /// Sizes still to be sent in this round.
     left: Vec<u32>,
     rounds: u32,
+    began_at: Instant,
     /// End of the round.
     due: Instant,
+    /// Time until the first answer: others can take as long.
+    waited: Span,
+    /// Whether it has ended without an answer. Late ones still count: the path may have become far slower.
+    is_over: bool,
 }
 
 /// What is known of a member's path.
@@ -140,7 +145,7 @@ impl PathMtu {
     /// The same for a message that is in no bundle of the hub.
     pub fn suspect_alone(&mut self, member: MemberId, used: u32, now: Instant) {
         let known = self.members.entry(member).or_default();
-        if self.search.is_some() || now < known.next_at {
+        if self.search.as_ref().is_some_and(|search| !search.is_over) || now < known.next_at {
             return;
         }
         // The message is not late because of a size that it does not use.
@@ -154,7 +159,16 @@ impl PathMtu {
     fn search(&mut self, member: MemberId, sizes: Range<u32>, now: Instant) {
         let tried = SIZES.into_iter().filter(|size| sizes.contains(size));
         let answers = tried.chain([sizes.end]).map(|size| (size, 0)).collect();
-        let mut search = Search { member, answers, left: Vec::new(), rounds: 0, due: now };
+        let mut search = Search {
+            member,
+            answers,
+            left: Vec::new(),
+            rounds: 0,
+            began_at: now,
+            due: now,
+            waited: Span::ZERO,
+            is_over: false,
+        };
         search.begin();
         self.search = Some(search);
     }
@@ -163,7 +177,7 @@ impl PathMtu {
     pub fn poll(&mut self, now: Instant, round: Span) -> Option<(MemberId, u32)> {
         self.raise(now);
         if self.search.as_ref()?.left.is_empty() {
-            if now < self.search.as_ref()?.due {
+            if self.search.as_ref().is_some_and(|search| search.is_over || now < search.due) {
                 return None;
             }
             self.end_round(now);
@@ -173,13 +187,14 @@ impl PathMtu {
         let size = search.left.pop()?;
         // Silence may be a queue: a round must not add to it what the round before could not pass.
         let silent = if search.best().is_none() { search.rounds - 1 } else { 0 };
-        search.due = now + (round * (1 << silent.min(MAX_SLOWER)));
+        search.due = now + (round * (1 << silent.min(MAX_SLOWER))).max(search.waited);
         Some((search.member, size))
     }
 
     /// Time of the next probe, if any.
     pub fn next_at(&self) -> Option<Instant> {
         match &self.search {
+            Some(search) if search.is_over => None,
             Some(search) if search.left.is_empty() => Some(search.due),
             Some(_) => Some(Instant::START),
             None => None,
@@ -188,7 +203,7 @@ impl PathMtu {
 
     /// Tries larger packets to the member with the smallest limit.
     fn raise(&mut self, now: Instant) {
-        if self.search.is_some() || self.raise_at.is_none_or(|at| now < at) {
+        if self.search.as_ref().is_some_and(|search| !search.is_over) || self.raise_at.is_none_or(|at| now < at) {
             return;
         }
         let limit = self.limit;
@@ -213,7 +228,8 @@ impl PathMtu {
             return;
         }
         let (member, largest) = (search.member, search.largest());
-        self.search = None;
+        search.is_over = true;
+        self.search.take_if(|_| best.is_some());
         let known = self.members.entry(member).or_default();
         if limit.is_some() {
             (known.limit, known.failed) = (limit, 0);
@@ -234,6 +250,13 @@ impl PathMtu {
         };
         let Some(answers) = search.answers.get_mut(&size) else { return false };
         *answers += 1;
+        if search.waited == Span::ZERO {
+            search.waited = now - search.began_at;
+            // The other answers come now, and silence no longer makes rounds longer.
+            let due = now + search.waited;
+            search.due = if search.is_over { due } else { due.min(search.due) };
+            search.is_over = false;
+        }
         // If the largest passes, no smaller size needs to be known.
         let whole = size == search.largest();
         if whole {

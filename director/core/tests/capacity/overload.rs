@@ -241,3 +241,27 @@ fn a_sudden_drop_is_no_queue_of_requested_answers() {
     let late: Vec<usize> = late.collect();
     assert!(late.iter().sum::<usize>() < 34, "{late:?}");
 }
+
+#[test]
+fn x_black_hole_after_drop() {
+    for model in [ModelId::UdpArq, ModelId::MulticastFec] {
+        for (drop_to, mtu, hole_at) in [(60e3, 1_500, 25), (60e3, 700, 25), (60e3, 700, 35), (5e6, 700, 25), (400e3, 700, 25)] {
+            let mut own = config(&[model]);
+            own.targets.delivery_ratio = None;
+            own.lifetime = Some(Span::from_s(15));
+            let wide = Network { delay: 2 * MS, queue: 150e3, ..rate(5e6) };
+            let mut world = World::new(&own, PerformanceMap::shipped(), 3, wide, 1);
+            world.answer = 2_100;
+            world.sends(2 * SECOND, 2_000 * MS, 60, 2_100);
+            world.network_at(20 * SECOND, Network { ..rate(drop_to) });
+            world.network_at(hole_at * SECOND, Network { mtu, ..rate(drop_to) });
+            world.network_at(60 * SECOND, Network { mtu, ..wide });
+            world.run(130 * SECOND);
+            let late: Vec<String> = world.messages.iter().map(|own| {
+                let worst = own.took.iter().map(|t| t.unwrap_or(u64::MAX)).max().unwrap();
+                if worst == u64::MAX { "-".into() } else { format!("{:.1}", worst as f64 / 1e9) }
+            }).collect();
+            eprintln!("{model:?} {drop_to} {mtu} {hole_at}: {}", late[5..45].join(" "));
+        }
+    }
+}

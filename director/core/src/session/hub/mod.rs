@@ -126,6 +126,8 @@ pub struct Hub {
     unproved: Option<usize>,
     /// Time of the last datagram from a member.
     heard_at: Instant,
+    /// When a member last answered or acknowledged a message.
+    served_at: Instant,
     /// Time of the first datagram after a silence.
     resumed_at: Instant,
     answer: usize,
@@ -208,6 +210,7 @@ impl Hub {
             urgent: false,
             unproved: None,
             heard_at: Instant::START,
+            served_at: Instant::START,
             resumed_at: Instant::START,
             answer: 0,
             payload: config.assumed.payload as usize,

@@ -228,6 +228,7 @@ impl Hub {
 
     fn done(&mut self, member: MemberId, number: MessageId, now: Instant) {
         self.switch.acknowledged(member, number);
+        self.served_at = now;
         // After the member was removed: the delay ends when all others have answered.
         self.record_delay(number, now);
         if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {
