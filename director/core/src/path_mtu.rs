@@ -203,7 +203,9 @@ impl PathMtu {
 
     /// Tries larger packets to the member with the smallest limit.
     fn raise(&mut self, now: Instant) {
-        if self.search.as_ref().is_some_and(|search| !search.is_over) || self.raise_at.is_none_or(|at| now < at) {
+        if self.search.as_ref().is_some_and(|search| !search.is_over)
+            || self.raise_at.is_none_or(|at| now < at)
+        {
             return;
         }
         let limit = self.limit;

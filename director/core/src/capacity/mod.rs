@@ -54,6 +54,10 @@ const MAX_BACKOFF: f64 = 64.0;
 const OTHER_PATH: f64 = 16.0;
 /// Factor of the sending rate while a queue is to drain (BBR).
 const DRAIN: f64 = 0.75;
+/// A train that passes in a smaller part of the round trip shows no higher rate: jitter is as long, and a higher
+/// rate makes no message noticeably faster. Rates that nothing limits would grow without end, and it takes
+/// minutes to come back from them.
+const RESOLUTION: u64 = 64;
 /// Datagrams of a train from which its rate is measured.
 const MIN_TRAIN: f64 = 4.0;
 /// See [`Capacity::proven`]: as much more as a probing phase of BBR sends; and the rates it counts.
@@ -355,9 +359,12 @@ impl Capacity {
         let rate_over = |span: Span| bytes * 8e9 / span.max(MIN_SPAN).as_ns_f64();
         // After a pause, the time until the first acknowledgement includes a round trip without
         // deliveries.
-        let trip = if train.alone { least } else { Span::ZERO };
+        let (trip, shortest) = match train.alone {
+            true => (least, least / RESOLUTION),
+            false => (Span::ZERO, Span::ZERO),
+        };
         let sent = rate_over(train.sent).min(self.rate());
-        let seen = rate_over((train.acknowledged - trip).max(train.sent));
+        let seen = rate_over((train.acknowledged - trip).max(train.sent).max(shortest));
         let seen = self.passed(now).map_or(seen, |passed| seen.max(passed));
         if train.held && !full && seen < FILLS * sent {
             return;

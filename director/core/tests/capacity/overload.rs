@@ -242,26 +242,34 @@ fn a_sudden_drop_is_no_queue_of_requested_answers() {
     assert!(late.iter().sum::<usize>() < 34, "{late:?}");
 }
 
+/// The worst time of each message in seconds, of 60 messages of 2,100 B with a lifetime of 15 s, one in two seconds,
+/// to three members over 5 Mbit/s, then 60 kbit/s with this path MTU from a second on.
+fn narrow_with_black_hole(model: ModelId, hole_at: u64) -> Vec<f64> {
+    let mut own = config(&[model]);
+    own.targets.delivery_ratio = None;
+    own.lifetime = Some(Span::from_s(15));
+    let wide = Network { delay: 2 * MS, queue: 150e3, ..rate(5e6) };
+    let mut world = World::new(&own, PerformanceMap::shipped(), 3, wide, 1);
+    world.answer = 2_100;
+    world.sends(2 * SECOND, 2_000 * MS, 60, 2_100);
+    world.network_at(20 * SECOND, rate(60e3));
+    world.network_at(hole_at * SECOND, Network { mtu: 700, ..rate(60e3) });
+    world.run(140 * SECOND);
+    let worst = |took: &[Option<u64>]| took.iter().map(|took| took.unwrap_or(u64::MAX)).max();
+    let all = world.messages.iter().map(|own| worst(&own.took).unwrap_or(u64::MAX) as f64 / 1e9);
+    all.collect()
+}
+
+/// A path becomes 80 times narrower, and then drops long packets. The search for the packet size ended after
+/// 0.3 s by the former round trip, and ignored the answers that came later; and as messages are late only after their
+/// deadline there, it began again after minutes or never: no message arrived for the rest of the session.
 #[test]
-fn x_black_hole_after_drop() {
+fn a_black_hole_on_a_path_that_has_become_narrow_is_left() {
     for model in [ModelId::UdpArq, ModelId::MulticastFec] {
-        for (drop_to, mtu, hole_at) in [(60e3, 1_500, 25), (60e3, 700, 25), (60e3, 700, 35), (5e6, 700, 25), (400e3, 700, 25)] {
-            let mut own = config(&[model]);
-            own.targets.delivery_ratio = None;
-            own.lifetime = Some(Span::from_s(15));
-            let wide = Network { delay: 2 * MS, queue: 150e3, ..rate(5e6) };
-            let mut world = World::new(&own, PerformanceMap::shipped(), 3, wide, 1);
-            world.answer = 2_100;
-            world.sends(2 * SECOND, 2_000 * MS, 60, 2_100);
-            world.network_at(20 * SECOND, Network { ..rate(drop_to) });
-            world.network_at(hole_at * SECOND, Network { mtu, ..rate(drop_to) });
-            world.network_at(60 * SECOND, Network { mtu, ..wide });
-            world.run(130 * SECOND);
-            let late: Vec<String> = world.messages.iter().map(|own| {
-                let worst = own.took.iter().map(|t| t.unwrap_or(u64::MAX)).max().unwrap();
-                if worst == u64::MAX { "-".into() } else { format!("{:.1}", worst as f64 / 1e9) }
-            }).collect();
-            eprintln!("{model:?} {drop_to} {mtu} {hole_at}: {}", late[5..45].join(" "));
+        for hole_at in [25, 35] {
+            let took = narrow_with_black_hole(model, hole_at);
+            eprintln!("{model:?}, hole at {hole_at} s: {took:.1?}");
+            assert!(took[45..].iter().all(|took| *took < 15.0), "{model:?} {hole_at} {took:?}");
         }
     }
 }
