@@ -35,6 +35,7 @@ impl Hub {
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
         let timeout = self.timeout();
         let outside = self.policy.current().is_outside();
+        let measures = self.capacity.is_estimated() && self.policy.current().features().measures;
         let queue = self.queue();
         let (mut unsure, mut again, mut lost_all) = (None, Vec::new(), false);
         let mut late = None;
@@ -81,7 +82,8 @@ impl Hub {
             }
             // While members send, the path is slow rather than the model at fault.
             let quiet = now >= self.heard_at + timeout / 2;
-            let wholly = received == 0.0 && (quiet || !reliable);
+            // One that measures the path adapts to it.
+            let wholly = received == 0.0 && (quiet || !reliable) && !measures;
             self.policy.record_failure(wholly);
             self.urgent |= wholly;
             if outside {
