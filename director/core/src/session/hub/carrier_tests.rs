@@ -236,16 +236,23 @@ fn no_model_sends_what_has_expired() {
     }
 }
 
-/// What failed before: until all members had changed to another model, the former one asked those that
-/// had for the answers that were already requested under the new one. A path that was full got both.
-#[test]
-fn a_former_model_repeats_nothing_to_members_that_have_changed() {
+/// A session under `multicast-fec` that can change to `udp-arq`, with a message that is to be sent.
+fn with_message_under_fec() -> (World, u64) {
     let models = [ModelId::MulticastFec, ModelId::UdpArq];
     let mut world = world_of(Pattern::PublishCollect, &models);
     world.run(Span::from_s(3));
     world.hub.force(ModelId::MulticastFec, world.now);
     world.run(Span::from_s(3));
-    world.hub.send_within(&[7; 300], &[0, 1], Some(Span::from_s(60)), world.now).unwrap();
+    let lifetime = Some(Span::from_s(60));
+    let message = world.hub.send_within(&[7; 300], &[0, 1], lifetime, world.now).unwrap();
+    (world, message)
+}
+
+/// What failed before: until all members had changed to another model, the former one asked those that
+/// had for the answers that were already requested under the new one. A path that was full got both.
+#[test]
+fn a_former_model_repeats_nothing_to_members_that_have_changed() {
+    let (mut world, _) = with_message_under_fec();
     assert!(world.hub.force(ModelId::UdpArq, world.now));
     // Requests of the former model for the answer of a member. No application answers, and the second
     // member hears nothing.
@@ -274,13 +281,7 @@ fn a_former_model_repeats_nothing_to_members_that_have_changed() {
 /// ended with its lifetime.
 #[test]
 fn a_frame_of_a_former_model_that_arrives_late_delays_no_answer() {
-    let models = [ModelId::MulticastFec, ModelId::UdpArq];
-    let mut world = world_of(Pattern::PublishCollect, &models);
-    world.run(Span::from_s(3));
-    world.hub.force(ModelId::MulticastFec, world.now);
-    world.run(Span::from_s(3));
-    let lifetime = Some(Span::from_s(60));
-    let message = world.hub.send_within(&[7; 300], &[0, 1], lifetime, world.now).unwrap();
+    let (mut world, message) = with_message_under_fec();
     let (mut late, mut asked) = (Vec::new(), 0);
     // The first member's frames of the group are late, and its application as well.
     for step in 0..2_000 {
