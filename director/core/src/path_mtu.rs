@@ -144,8 +144,9 @@ impl PathMtu {
 
     /// The same for a message that is in no bundle of the hub.
     pub fn suspect_alone(&mut self, member: MemberId, used: u32, now: Instant) {
+        let is_searching = self.is_searching();
         let known = self.members.entry(member).or_default();
-        if self.search.as_ref().is_some_and(|search| !search.is_over) || now < known.next_at {
+        if is_searching || now < known.next_at {
             return;
         }
         // The message is not late because of a size that it does not use.
@@ -154,6 +155,11 @@ impl PathMtu {
         if largest > SIZES[SIZES.len() - 1] {
             self.search(member, 0..largest, now);
         }
+    }
+
+    /// Whether a search sends probes; one that is over only counts late answers.
+    fn is_searching(&self) -> bool {
+        self.search.as_ref().is_some_and(|search| !search.is_over)
     }
 
     fn search(&mut self, member: MemberId, sizes: Range<u32>, now: Instant) {
@@ -203,9 +209,7 @@ impl PathMtu {
 
     /// Tries larger packets to the member with the smallest limit.
     fn raise(&mut self, now: Instant) {
-        if self.search.as_ref().is_some_and(|search| !search.is_over)
-            || self.raise_at.is_none_or(|at| now < at)
-        {
+        if self.is_searching() || self.raise_at.is_none_or(|at| now < at) {
             return;
         }
         let limit = self.limit;

@@ -130,7 +130,7 @@ impl Trips {
             false => (self.full + 1, 0),
         };
         self.loses &= !is_empty;
-        // On a near path, a queue that drops nothing is that of the ends (decision 172).
+        // On a near path, a queue that drops nothing is that of the ends (decision 180).
         let is_path = self.loses || least >= NEAR;
         self.longest = least.as_ns_f64() + (self.longest - least.as_ns_f64()) * FADES;
         if self.full >= COMPETITION && is_path {

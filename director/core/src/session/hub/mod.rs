@@ -126,8 +126,9 @@ pub struct Hub {
     unproved: Option<usize>,
     /// Time of the last datagram from a member.
     heard_at: Instant,
-    /// When a member last answered or acknowledged a message.
+    /// When a member last answered or acknowledged a message, and when a model last sent a datagram.
     served_at: Instant,
+    carried_at: Instant,
     /// Time of the first datagram after a silence.
     resumed_at: Instant,
     answer: usize,
@@ -211,6 +212,7 @@ impl Hub {
             unproved: None,
             heard_at: Instant::START,
             served_at: Instant::START,
+            carried_at: Instant::START,
             resumed_at: Instant::START,
             answer: 0,
             payload: config.assumed.payload as usize,

@@ -168,6 +168,9 @@ impl Hub {
                 break;
             }
         }
+        if next.is_some() {
+            self.carried_at = now;
+        }
         if let Some((_, datagram)) = next.as_ref().filter(|(_, own)| bundle::is_bundle(own)) {
             self.bundle_sent(datagram.len());
         }

@@ -117,8 +117,11 @@ impl Hub {
         };
         // After a missed deadline a change needs no lasting gain (decision 32).
         self.urgent |= late.iter().any(missed);
-        // After a collapse of the path, a message is late only after its deadline.
-        let lost = |late: &&(MessageId, Instant)| missed(late) || self.served_at < late.1;
+        // After a collapse of the path, a message is late only after its deadline. If nothing was sent since,
+        // it says nothing of the path.
+        let lost = |late: &&(MessageId, Instant)| {
+            late.1 <= self.carried_at && (missed(late) || self.served_at < late.1)
+        };
         if let Some((number, _)) = late.iter().find(lost) {
             self.suspect_packets(*number, now);
         }
