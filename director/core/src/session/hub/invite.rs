@@ -30,6 +30,16 @@ pub(super) enum Begun {
 }
 
 impl Hub {
+    /// Whether all members have joined.
+    pub fn is_ready(&self) -> bool {
+        self.absent.is_empty()
+    }
+
+    /// Members that have not joined.
+    pub fn absent(&self) -> impl Iterator<Item = MemberId> {
+        self.absent.iter().copied()
+    }
+
     /// Invites absent members again.
     pub(super) fn invite(&mut self, now: Instant) {
         if self.absent.is_empty() || now < self.invite_at() || self.has_control() {

@@ -298,16 +298,6 @@ impl Hub {
         }
     }
 
-    /// Whether all members have joined.
-    pub fn is_ready(&self) -> bool {
-        self.absent.is_empty()
-    }
-
-    /// Members that have not joined.
-    pub fn absent(&self) -> impl Iterator<Item = MemberId> {
-        self.absent.iter().copied()
-    }
-
     /// The next datagram at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         // Nothing else has changed since a model gave a datagram at this time.
