@@ -22,7 +22,11 @@ impl Capacity {
     pub(super) fn delivered(&mut self, seen: f64, sent: f64, now: Instant) {
         let rate = self.rate();
         self.measured = true;
-        self.recent.push_back(seen);
+        // What was sent more slowly than the estimate shows how fast it was sent, and no limit of the path
+        // (application-limited samples of BBR).
+        if sent >= FILLS * rate || self.recent().is_none_or(|most| seen > most) {
+            self.recent.push_back(seen);
+        }
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
@@ -175,6 +179,33 @@ mod tests {
             assert_eq!(capacity.rate > 9e7, rises, "{}", capacity.rate);
             assert_eq!(capacity.answers() == f64::INFINITY, rises);
         }
+    }
+
+    /// What failed before: trains with pauses, as of messages to single members, limited the rate while a queue stood.
+    /// A session came to 1 kbit/s over a path of 54 kbit/s, and needed a minute to come back.
+    #[test]
+    fn what_was_sent_slowly_is_no_limit_of_the_path() {
+        let mut capacity = Capacity::new(None, None, 296.0);
+        for n in 0..40 {
+            let now = Instant::START + n * 100 * MS;
+            capacity.round_trip(now, if n < 20 { 30 * MS } else { 900 * MS });
+            capacity.arrival(now, 140);
+        }
+        capacity.rate = 40e3;
+        for n in 0..20 {
+            let now = Instant::START + (4_000 + n * 20) * MS;
+            capacity.round_trip(now, 900 * MS);
+            let train = Train {
+                bytes: 2_800,
+                received: 2_800,
+                fresh: 140,
+                sent: 20_000 * MS,
+                acknowledged: 21_000 * MS,
+                ..Train::default()
+            };
+            capacity.train(train, now);
+        }
+        assert_eq!(capacity.rate, 40e3);
     }
 
     /// What failed before: messages that jitter acknowledged sooner than the shortest round trip had passed at

@@ -20,6 +20,10 @@ const FADES: f64 = 0.9;
 /// Consecutive periods with a queue, in spite of slower sending, after which other traffic must
 /// fill it (decision 80).
 const COMPETITION: u32 = 4;
+/// Longest period of these, and in mean round-trip times if that is longer: with rare samples, the minimum is of
+/// long before, and the path may have become longer since.
+const DENSE: Span = Span::from_ms(3_750);
+const DENSE_TRIPS: u64 = 4;
 /// Round trips below this are of a wire or of one machine, and no radio's, where frames arrive together that
 /// were sent apart.
 pub(super) const NEAR: Span = Span::from_us(500);
@@ -85,7 +89,9 @@ impl Trips {
         let range = range.with(own);
         self.period = Some((began_at, range));
         if now >= began_at + PERIOD * self.mean().unwrap_or_default() && now > began_at {
-            self.end_period(range, packet);
+            let is_dense =
+                now - began_at <= DENSE.max(DENSE_TRIPS * self.mean().unwrap_or_default());
+            self.end_period(range, packet, is_dense);
             self.settle(range, now);
         }
     }
@@ -120,14 +126,15 @@ impl Trips {
         }
     }
 
-    fn end_period(&mut self, Range { least: shortest, .. }: Range, packet: Span) {
+    fn end_period(&mut self, Range { least: shortest, .. }: Range, packet: Span, is_dense: bool) {
         self.period = None;
         let least = self.least().unwrap_or_default();
         let queue = Span::from_ns_f64((self.longest - least.as_ns_f64()) * EMPTY);
         let is_empty = shortest <= least + queue.max(MIN_EMPTY).max(2 * packet);
         (self.full, self.empty) = match is_empty {
             true => (0, self.empty + 1),
-            false => (self.full + 1, 0),
+            false if is_dense => (self.full + 1, 0),
+            false => (self.full.max(1), 0),
         };
         self.loses &= !is_empty;
         // On a near path, a queue that drops nothing is that of the ends (decision 180).
@@ -200,6 +207,24 @@ mod tests {
         (0..40).for_each(|_| add(&mut trips, 41));
         assert!(!trips.competes());
         assert_eq!(trips.least(), Some(40 * MS));
+    }
+
+    /// What failed before: a path that had become longer, with some losses and a message every eight seconds,
+    /// counted as one that others fill; the rate fell to a fortieth of it for minutes.
+    #[test]
+    fn rare_samples_show_no_competition() {
+        for (every, competes) in [(500, true), (5_500, false)] {
+            let mut trips = Trips::default();
+            let mut was = false;
+            // Four samples of each message.
+            for (message, of) in (0..40).flat_map(|message| (0..4).map(move |of| (message, of))) {
+                let now = Instant::START + (message * every + of * 10) * MS;
+                trips.add(now, if message < 20 { 26 * MS } else { (70 + of) * MS }, MS);
+                trips.lost();
+                was |= trips.competes();
+            }
+            assert_eq!(was, competes, "a message every {every} ms");
+        }
     }
 
     /// What failed before: on one machine, answers that waited for threads counted as a queue of other

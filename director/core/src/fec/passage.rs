@@ -1,8 +1,8 @@
 //! How fast acknowledged messages pass the path: their members send nothing else that tells it. The
 //! first acknowledgement of a message counts.
 
-use crate::Instant;
 use crate::capacity::Train;
+use crate::{Instant, Span};
 
 /// What has been delivered until a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,6 +24,8 @@ pub(super) struct Passage {
     /// Its frames so far, and their bytes on the wire.
     frames: usize,
     bytes: usize,
+    /// When the last of them was sent.
+    at: Instant,
     /// Whether an acknowledgement has counted.
     pub is_over: bool,
 }
@@ -50,13 +52,19 @@ impl Passage {
         if is_alone {
             (before.at, before.sent_at) = (now, now);
         }
-        Self { before, is_alone, frames: 0, bytes: 0, is_over: false }
+        Self { before, is_alone, frames: 0, bytes: 0, at: now, is_over: false }
     }
 
-    /// A symbol of `bytes` on the wire goes out.
-    pub fn send(&mut self, bytes: usize) {
+    /// A symbol of `bytes` on the wire goes out at `now`.
+    pub fn send(&mut self, bytes: usize, now: Instant) {
         self.frames += 1;
         self.bytes += bytes;
+        self.at = now;
+    }
+
+    /// Whether none of it is on its way at `now`: it has arrived, or is lost after `lost_after`.
+    pub fn has_ended(&self, lost_after: Span, now: Instant) -> bool {
+        self.is_over || self.at + lost_after < now
     }
 }
 
@@ -88,7 +96,6 @@ impl Delivered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
 
     const MS: Span = Span::from_ms(1);
 
@@ -101,7 +108,7 @@ mod tests {
         let mut delivered = Delivered::default();
         let send = |begin: u64, frames: u64, alone: bool| {
             let mut passage = Passage::new(delivered, alone, at(begin));
-            (0..frames).for_each(|_| passage.send(100));
+            (0..frames).for_each(|_| passage.send(100, at(begin)));
             passage
         };
         let (mut first, mut second) = (send(10, 4, true), send(12, 2, false));

@@ -7,6 +7,9 @@ use crate::fec::plan::{ResponseKind, slot_index};
 use crate::switch::MessageId;
 use crate::{Instant, Span};
 
+/// Round trips after which what has no acknowledgement is lost.
+const LOST_AFTER: u64 = 2;
+
 impl FecHub {
     /// A symbol of a message goes to all its receivers.
     pub(super) fn passes(&mut self, way: Way, frame: &Frame<'_>, now: Instant) {
@@ -24,9 +27,11 @@ impl FecHub {
         let bytes = data.len() + HEADER + self.own.code_len() + self.settings.below;
         let mut passage = sending.passage.unwrap_or_else(|| {
             let mut all = self.sending.values().filter_map(|sending| sending.passage);
-            Passage::new(self.delivered, all.all(|passage| passage.is_over), now)
+            let lost_after = LOST_AFTER * self.settings.round_trip;
+            let is_alone = all.all(|passage| passage.has_ended(lost_after, now));
+            Passage::new(self.delivered, is_alone, now)
         });
-        passage.send(bytes);
+        passage.send(bytes, now);
         if let Some(sending) = self.sending.get_mut(&way) {
             sending.passage = Some(passage);
         }
@@ -57,5 +62,50 @@ impl FecHub {
             held: sending.response == ResponseKind::Answers,
         };
         self.trains.push(self.delivered.end(passage, arrival));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fec::{FecHub, FecMember, FecSettings, ResponseKind};
+    use crate::keys::{Party, Root, Scope, Use};
+    use crate::rng::Seed;
+    use crate::{Instant, Span};
+
+    /// What failed before: while one member lacked a former message, the pauses between messages counted as the
+    /// time in which they pass.
+    #[test]
+    fn a_member_that_lacks_a_message_makes_others_no_slower() {
+        let settings = FecSettings { members: 2, ..FecSettings::default() };
+        let root = Root::new(b"a key that both ends have", [1; 16]);
+        let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+        let member_keys = |number| keys(Party::Member(number));
+        let mut hub = FecHub::new(settings, keys(Party::Hub), vec![member_keys(0), member_keys(1)]);
+        hub.set_multicast(false);
+        let own = (member_keys(0), keys(Party::Hub));
+        let mut member = FecMember::new(settings, (0, 2), own, &Seed::reproducible(1));
+        let mut trains = Vec::new();
+        for at in 0..12_000 {
+            let now = Instant::START + at * Span::from_ms(1);
+            if at % 2_000 == 0 {
+                hub.send(4 + at / 2_000, &[7; 200], ResponseKind::Answers, &[0, 1], None).unwrap();
+            }
+            while let (Some((to, frame)), _) = hub.poll(now) {
+                if to != Some(0) {
+                    continue;
+                }
+                if let Some((message, _)) = member.receive(&frame, now) {
+                    assert!(member.answer(message, vec![9; 100], None, now).unwrap());
+                }
+            }
+            while let (Some(frame), _) = member.poll(now) {
+                hub.receive(&frame, now);
+            }
+            trains.extend(hub.take_trains());
+        }
+        assert_eq!(trains.len(), 6);
+        for train in trains {
+            assert!(train.alone && train.sent < Span::from_ms(50), "{train:?}");
+        }
     }
 }

@@ -258,6 +258,8 @@ impl Hub {
         if let Some(mut carrier) = carrier::hub(model, &params) {
             carrier.set_apart(self.apart.members());
             carrier.set_multicast(!self.multicast.is_blocked());
+            // Until the next decision, a new model would take the time of its frames on the wire for the path's.
+            carrier.adapt(&self.conditions());
             for (member, pairing) in &self.pairings {
                 pairing.keys().into_iter().for_each(|(pair, _)| carrier.set_pair(*member, pair));
             }
