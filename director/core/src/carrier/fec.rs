@@ -160,7 +160,7 @@ impl HubCarrier for Hub {
 
     fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Instant) -> bool {
         let genuine = self.hub.receive(datagram, now);
-        let seen = self.hub.take_seen();
+        let seen = self.hub.take_seen(now);
         self.events.extend(seen.into_iter().map(|(member, received, lost)| CarrierEvent::Frames {
             member,
             received,

@@ -4,6 +4,7 @@
 use crate::platform::prelude::*;
 mod apart;
 mod over;
+mod overtaken;
 mod rate;
 mod receive;
 mod send;
@@ -113,6 +114,7 @@ pub struct FecHub {
     events: Vec<HubEvent>,
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
+    overtaken: overtaken::Overtaken,
     /// Round-trip samples.
     trips: Vec<(MemberId, Span)>,
     /// What is known as delivered, and the rates at which messages were.
@@ -148,6 +150,7 @@ impl FecHub {
             answers: Pace::new(f64::INFINITY, settings.below),
             events: Vec::new(),
             seen: Vec::new(),
+            overtaken: overtaken::Overtaken::default(),
             trips: Vec::new(),
             delivered: Delivered::default(),
             trains: Vec::new(),
@@ -304,11 +307,6 @@ impl FecHub {
     /// Events since the last call.
     pub fn take_events(&mut self) -> Vec<HubEvent> {
         core::mem::take(&mut self.events)
-    }
-
-    /// Members, and received and lost symbols of their answers since the last call.
-    pub fn take_seen(&mut self) -> Vec<(MemberId, u32, u32)> {
-        core::mem::take(&mut self.seen)
     }
 
     /// Round-trip samples of members since the last call.

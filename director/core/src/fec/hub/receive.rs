@@ -75,6 +75,7 @@ impl FecHub {
         now: Instant,
     ) {
         let added = self.added();
+        self.arrives_late(message, member, symbol);
         let way = self.way(message, member);
         let Some(sending) = self.sending.get_mut(&way) else {
             return self.say_over(message, member);
@@ -130,9 +131,8 @@ impl FecHub {
             let greatest = awaited.greatest;
             sending.responded.push(member);
             let received = awaited.answer.as_ref().map_or(1, |answer| answer.received() as u32);
-            let lost = (u32::from(greatest) + 1).saturating_sub(received);
             self.has(way, member, &awaited);
-            self.seen.push((member.into(), received, lost));
+            self.is_whole((message, member), received, greatest, now);
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });

@@ -1,0 +1,112 @@
+//! Losses of answers, without symbols that later ones have overtaken.
+
+use super::FecHub;
+use crate::Instant;
+use crate::pace::TICK;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use crate::switch::{MemberId, MessageId};
+use alloc::collections::VecDeque;
+
+/// A whole answer, of which earlier symbols than the last one are missing.
+#[derive(Debug)]
+struct Answer {
+    message: MessageId,
+    member: u16,
+    greatest: u16,
+    received: u32,
+    /// When what is missing is lost.
+    until: Instant,
+}
+
+/// Whole answers whose losses are not known yet.
+#[derive(Debug, Default)]
+pub(super) struct Overtaken(VecDeque<Answer>);
+
+impl FecHub {
+    /// An answer is whole with `received` symbols, of which `greatest` is the last.
+    pub(super) fn is_whole(
+        &mut self,
+        (message, member): (MessageId, u16),
+        received: u32,
+        greatest: u16,
+        now: Instant,
+    ) {
+        if received > u32::from(greatest) {
+            self.seen.push((member.into(), received, 0));
+            return;
+        }
+        // As `arq` and RFC 8985, 6.2.
+        let wait = (self.settings.round_trip / 4).max(2 * TICK);
+        let until = now + wait;
+        self.overtaken.0.push_back(Answer { message, member, greatest, received, until });
+    }
+
+    /// A further symbol of a whole answer arrives.
+    pub(super) fn arrives_late(&mut self, message: MessageId, member: u16, symbol: u16) {
+        let is_this = |own: &&mut Answer| (own.message, own.member) == (message, member);
+        let known = self.overtaken.0.iter_mut().find(is_this);
+        if let Some(known) = known.filter(|own| symbol < own.greatest) {
+            known.received += 1;
+        }
+    }
+
+    /// Members, and received and lost symbols of their answers since the last call.
+    pub fn take_seen(&mut self, now: Instant) -> Vec<(MemberId, u32, u32)> {
+        while let Some(own) = self.overtaken.0.pop_front_if(|own| own.until <= now) {
+            let lost = (u32::from(own.greatest) + 1).saturating_sub(own.received);
+            self.seen.push((own.member.into(), own.received, lost));
+        }
+        core::mem::take(&mut self.seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fec::{FecHub, FecMember, FecSettings, ResponseKind};
+    use crate::keys::{Party, Root, Scope, Use};
+    use crate::rng::Seed;
+    use crate::{Instant, Span};
+
+    /// Frames of an answer that were sent in a row, of which those with these places are lost; the others arrive
+    /// at once, the last one first. Returns received and lost symbols, and how many were sent.
+    fn reversed(lost: &[usize]) -> (u32, u32, usize) {
+        let settings = FecSettings { loss: 0.3, members: 1, ..FecSettings::default() };
+        let root = Root::new(b"a key that both ends have", [1; 16]);
+        let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+        let (of_hub, of_member) = (Party::Hub, Party::Member(0));
+        let mut hub = FecHub::new(settings, keys(of_hub), vec![keys(of_member)]);
+        let own = (keys(of_member), keys(of_hub));
+        let mut member = FecMember::new(settings, (0, 1), own, &Seed::reproducible(1));
+        hub.send(4, &[7; 20], ResponseKind::Answers, &[0], None).unwrap();
+        let (mut frames, mut seen) = (Vec::new(), Vec::new());
+        for at in 0..400 {
+            let now = Instant::START + at * Span::from_ms(1);
+            while let (Some((_, frame)), _) = hub.poll(now) {
+                if let Some((message, _)) = member.receive(&frame, now) {
+                    assert!(member.answer(message, vec![9; 6_000], None, now).unwrap());
+                }
+            }
+            while let (Some(frame), _) = member.poll(now) {
+                frames.push(frame);
+            }
+            if at == 40 {
+                let arrive = frames.iter().enumerate().filter(|(place, _)| !lost.contains(place));
+                arrive.rev().for_each(|(_, frame)| assert!(hub.receive(frame, now)));
+            }
+            seen.extend(hub.take_seen(now));
+        }
+        let [(0, received, lost)] = seen[..] else { panic!("{seen:?}") };
+        (received, lost, frames.len())
+    }
+
+    /// What failed before: what others had overtaken counted as lost. Members then sent more symbols, of which
+    /// more were overtaken: jitter of 0.1 ms made 75 % of a loss of 28 %.
+    #[test]
+    fn what_others_overtake_is_not_lost() {
+        let (received, lost, sent) = reversed(&[]);
+        assert!((lost, received as usize) == (0, sent) && sent == 7, "{received} {lost} {sent}");
+        let (received, lost, sent) = reversed(&[2]);
+        assert!((lost, received as usize) == (1, sent - 1), "{received} {lost} {sent}");
+    }
+}
