@@ -10,6 +10,7 @@ mod receive;
 mod send;
 mod way;
 
+use self::overtaken::Overtaken;
 pub(super) use self::way::Way;
 use super::frame::Frame;
 use super::passage::Delivered;
@@ -114,7 +115,8 @@ pub struct FecHub {
     events: Vec<HubEvent>,
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
-    overtaken: overtaken::Overtaken,
+    /// Answers whose losses are not known yet.
+    overtaken: Overtaken,
     /// Round-trip samples.
     trips: Vec<(MemberId, Span)>,
     /// What is known as delivered, and the rates at which messages were.
@@ -150,7 +152,7 @@ impl FecHub {
             answers: Pace::new(f64::INFINITY, settings.below),
             events: Vec::new(),
             seen: Vec::new(),
-            overtaken: overtaken::Overtaken::default(),
+            overtaken: Overtaken::default(),
             trips: Vec::new(),
             delivered: Delivered::default(),
             trains: Vec::new(),
@@ -307,6 +309,12 @@ impl FecHub {
     /// Events since the last call.
     pub fn take_events(&mut self) -> Vec<HubEvent> {
         core::mem::take(&mut self.events)
+    }
+
+    /// Members, and received and lost symbols of their answers since the last call.
+    pub fn take_seen(&mut self, now: Instant) -> Vec<(MemberId, u32, u32)> {
+        self.seen.extend(core::iter::from_fn(|| self.overtaken.next(now)));
+        core::mem::take(&mut self.seen)
     }
 
     /// Round-trip samples of members since the last call.

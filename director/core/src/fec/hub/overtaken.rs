@@ -1,18 +1,20 @@
 //! Losses of answers, without symbols that later ones have overtaken.
 
-use super::FecHub;
 use crate::Instant;
-use crate::pace::TICK;
-#[cfg(not(feature = "std"))]
-use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
 use alloc::collections::VecDeque;
+
+/// Whose answer it is, and to which message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Of {
+    pub message: MessageId,
+    pub member: u16,
+}
 
 /// A whole answer, of which earlier symbols than the last one are missing.
 #[derive(Debug)]
 struct Answer {
-    message: MessageId,
-    member: u16,
+    of: Of,
     greatest: u16,
     received: u32,
     /// When what is missing is lost.
@@ -23,41 +25,25 @@ struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Overtaken(VecDeque<Answer>);
 
-impl FecHub {
-    /// An answer is whole with `received` symbols, of which `greatest` is the last.
-    pub(super) fn is_whole(
-        &mut self,
-        (message, member): (MessageId, u16),
-        received: u32,
-        greatest: u16,
-        now: Instant,
-    ) {
-        if received > u32::from(greatest) {
-            self.seen.push((member.into(), received, 0));
-            return;
-        }
-        // As `arq` and RFC 8985, 6.2.
-        let wait = (self.settings.round_trip / 4).max(2 * TICK);
-        let until = now + wait;
-        self.overtaken.0.push_back(Answer { message, member, greatest, received, until });
+impl Overtaken {
+    /// An answer is whole with `received` symbols, of which `greatest` is the last; what is missing is lost at
+    /// `until`.
+    pub fn add(&mut self, of: Of, received: u32, greatest: u16, until: Instant) {
+        self.0.push_back(Answer { of, greatest, received, until });
     }
 
     /// A further symbol of a whole answer arrives.
-    pub(super) fn arrives_late(&mut self, message: MessageId, member: u16, symbol: u16) {
-        let is_this = |own: &&mut Answer| (own.message, own.member) == (message, member);
-        let known = self.overtaken.0.iter_mut().find(is_this);
+    pub fn arrives(&mut self, of: Of, symbol: u16) {
+        let known = self.0.iter_mut().find(|own| own.of == of);
         if let Some(known) = known.filter(|own| symbol < own.greatest) {
             known.received += 1;
         }
     }
 
-    /// Members, and received and lost symbols of their answers since the last call.
-    pub fn take_seen(&mut self, now: Instant) -> Vec<(MemberId, u32, u32)> {
-        while let Some(own) = self.overtaken.0.pop_front_if(|own| own.until <= now) {
-            let lost = (u32::from(own.greatest) + 1).saturating_sub(own.received);
-            self.seen.push((own.member.into(), own.received, lost));
-        }
-        core::mem::take(&mut self.seen)
+    /// The next member with received and lost symbols of an answer of which nothing more can arrive.
+    pub fn next(&mut self, now: Instant) -> Option<(MemberId, u32, u32)> {
+        let Answer { of, greatest, received, .. } = self.0.pop_front_if(|own| own.until <= now)?;
+        Some((of.member.into(), received, (u32::from(greatest) + 1).saturating_sub(received)))
     }
 }
 

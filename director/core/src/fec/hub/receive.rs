@@ -1,5 +1,6 @@
 //! Frames from members.
 
+use super::overtaken::Of;
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, Way};
 use crate::bundle;
 use crate::fec::code::without_end;
@@ -8,6 +9,7 @@ use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::fec::short::{Added, Short};
 use crate::keys::Keys;
+use crate::pace::TICK;
 use crate::replay::Checker;
 use crate::switch::{MemberId, MessageId};
 use crate::window::widen;
@@ -75,7 +77,7 @@ impl FecHub {
         now: Instant,
     ) {
         let added = self.added();
-        self.arrives_late(message, member, symbol);
+        self.overtaken.arrives(Of { message, member }, symbol);
         let way = self.way(message, member);
         let Some(sending) = self.sending.get_mut(&way) else {
             return self.say_over(message, member);
@@ -132,7 +134,13 @@ impl FecHub {
             sending.responded.push(member);
             let received = awaited.answer.as_ref().map_or(1, |answer| answer.received() as u32);
             self.has(way, member, &awaited);
-            self.is_whole((message, member), received, greatest, now);
+            if received > u32::from(greatest) {
+                self.seen.push((member.into(), received, 0));
+            } else {
+                // As `arq` and RFC 8985, 6.2.
+                let until = now + (self.settings.round_trip / 4).max(2 * TICK);
+                self.overtaken.add(Of { message, member }, received, greatest, until);
+            }
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
