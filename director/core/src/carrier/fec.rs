@@ -160,7 +160,8 @@ impl HubCarrier for Hub {
 
     fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Instant) -> bool {
         let genuine = self.hub.receive(datagram, now);
-        let seen = self.hub.take_seen(now);
+        // What someone repeats changes nothing, nor when losses are counted.
+        let seen = if genuine { self.hub.take_seen(now) } else { Vec::new() };
         self.events.extend(seen.into_iter().map(|(member, received, lost)| CarrierEvent::Frames {
             member,
             received,
