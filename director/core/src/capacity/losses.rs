@@ -17,6 +17,7 @@ impl Capacity {
             return false;
         }
         self.flight.lost = true;
+        self.dropped_at = Some(now);
         // Losses within a round trip are of the same overflow of the queue, and count once.
         let trips = if self.competes() { LATE_LOSS } else { 1 };
         if now >= self.cut_at + trips * self.trip() {
@@ -27,6 +28,11 @@ impl Capacity {
             self.window.lost(self.competes(), now);
         }
         true
+    }
+
+    /// Whether a queue has dropped what was noticed at this time, or later.
+    pub fn has_dropped(&self, noticed: Instant) -> bool {
+        self.dropped_at.is_some_and(|at| at >= noticed)
     }
 
     /// Frames of a message that was sent at `sent_at`, or of an answer to it, were lost. If other traffic fills the

@@ -98,6 +98,8 @@ pub struct Capacity {
     recent: VecDeque<f64>,
     /// The same without what a radio has lost, which may not have passed the bottleneck.
     arrival_rates: VecDeque<f64>,
+    /// When a queue dropped datagrams last.
+    dropped_at: Option<Instant>,
     cut_at: Instant,
     grown_at: Instant,
     slowed_at: Instant,
@@ -129,6 +131,7 @@ impl Capacity {
             passed: None,
             recent: VecDeque::new(),
             arrival_rates: VecDeque::new(),
+            dropped_at: None,
             cut_at: Instant::START,
             grown_at: Instant::START,
             slowed_at: Instant::START,

@@ -7,7 +7,7 @@ use crate::analytic::{Case, Prediction};
 use crate::bound;
 use crate::bundle;
 use crate::conditions::Conditions;
-use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
+use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind, Seen};
 use crate::keys::{Keys, Party, Root, Scope, Use};
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
@@ -131,6 +131,7 @@ impl Hub {
                     self.hub.settings().answer = bytes.len();
                     self.events.push(CarrierEvent::Envelope(bytes));
                 }
+                HubEvent::Gap { member } => self.events.push(CarrierEvent::Gap(member)),
                 HubEvent::MulticastBlocked { .. } if self.single => {}
                 HubEvent::MulticastBlocked { .. } => {
                     self.events.push(CarrierEvent::MulticastBlocked)
@@ -162,10 +163,8 @@ impl HubCarrier for Hub {
         let genuine = self.hub.receive(datagram, now);
         // What someone repeats changes nothing, nor when losses are counted.
         let seen = if genuine { self.hub.take_seen(now) } else { Vec::new() };
-        self.events.extend(seen.into_iter().map(|(member, received, lost)| CarrierEvent::Frames {
-            member,
-            received,
-            lost,
+        self.events.extend(seen.into_iter().map(|Seen { member, received, lost, noticed }| {
+            CarrierEvent::Frames { member, received, lost, noticed }
         }));
         let trips = self.hub.take_trips().into_iter();
         self.events.extend(trips.map(|(member, trip)| CarrierEvent::RoundTrip(member, trip)));

@@ -134,7 +134,12 @@ pub enum CarrierEvent {
         received: u32,
         /// Number of lost frames.
         lost: u32,
+        /// When these were noticed ([`Self::Gap`], or now).
+        noticed: Instant,
     },
+    /// Frames of a member have not arrived before later ones: a queue may have dropped them. How many are lost is
+    /// known later.
+    Gap(MemberId),
     /// A round-trip sample of a member.
     RoundTrip(MemberId, Span),
     /// Datagrams that were sent in a row have been acknowledged.

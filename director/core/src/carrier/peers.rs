@@ -179,7 +179,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         }
         let train = train.map(|train| self.deliveries.with_others(train, now));
         if received + lost > 0 {
-            self.events.push(CarrierEvent::Frames { member, received, lost });
+            self.events.push(CarrierEvent::Frames { member, received, lost, noticed: now });
         }
         self.events.extend(round_trip.map(|ns| CarrierEvent::RoundTrip(member, ns)));
         self.events.extend(train.map(CarrierEvent::Train));

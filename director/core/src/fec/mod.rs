@@ -25,7 +25,7 @@ mod spacing;
 pub use code::{Decoder, Encoder, Refused, symbols};
 pub use frame::{Frame, HEADER, MAX_MESSAGES, Request};
 pub(crate) use frame::{REQUEST_UNICAST, is_frame};
-pub use hub::{Addressed, FecHub, HubEvent};
+pub use hub::{Addressed, FecHub, HubEvent, Seen};
 pub use member::FecMember;
 pub use plan::{FecSettings, ResponseKind, Schedule};
 pub use short::sign as sign_by_member;

@@ -11,6 +11,7 @@ mod send;
 mod way;
 
 use self::overtaken::Overtaken;
+pub use self::overtaken::Seen;
 pub(super) use self::way::Way;
 use super::frame::Frame;
 use super::passage::Delivered;
@@ -46,6 +47,11 @@ pub enum HubEvent {
         member: MemberId,
         /// The answer.
         bytes: Vec<u8>,
+    },
+    /// Symbols of a whole answer have not arrived before its last one: a queue may have dropped them.
+    Gap {
+        /// The member.
+        member: MemberId,
     },
     /// Multicast does not work: some members report that they receive none, or have the message
     /// only by unicast, and no member has it by multicast.
@@ -113,8 +119,8 @@ pub struct FecHub {
     /// Pace of the answers of all members: a message begins when those to the messages before it have passed.
     answers: Pace,
     events: Vec<HubEvent>,
-    /// Members, and received and lost symbols of their answers.
-    seen: Vec<(MemberId, u32, u32)>,
+    /// Symbols of answers.
+    seen: Vec<Seen>,
     /// Answers whose losses are not known yet.
     overtaken: Overtaken,
     /// Round-trip samples.
@@ -311,8 +317,8 @@ impl FecHub {
         core::mem::take(&mut self.events)
     }
 
-    /// Members, and received and lost symbols of their answers since the last call.
-    pub fn take_seen(&mut self, now: Instant) -> Vec<(MemberId, u32, u32)> {
+    /// Received and lost symbols of answers since the last call.
+    pub fn take_seen(&mut self, now: Instant) -> Vec<Seen> {
         self.seen.extend(core::iter::from_fn(|| self.overtaken.next(now)));
         core::mem::take(&mut self.seen)
     }

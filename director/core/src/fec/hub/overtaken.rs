@@ -4,19 +4,25 @@ use crate::Instant;
 use crate::switch::{MemberId, MessageId};
 use alloc::collections::VecDeque;
 
-/// Whose answer it is, and to which message.
+/// Symbols of a whole answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Of {
-    pub message: MessageId,
-    pub member: u16,
+pub struct Seen {
+    /// The member.
+    pub member: MemberId,
+    /// How many have arrived.
+    pub received: u32,
+    /// How many are lost.
+    pub lost: u32,
+    /// When the answer was whole.
+    pub noticed: Instant,
 }
 
 /// A whole answer, of which earlier symbols than the last one are missing.
 #[derive(Debug)]
 struct Answer {
-    of: Of,
+    message: MessageId,
+    seen: Seen,
     greatest: u16,
-    received: u32,
     /// When what is missing is lost.
     until: Instant,
 }
@@ -26,29 +32,31 @@ struct Answer {
 pub(super) struct Overtaken(VecDeque<Answer>);
 
 impl Overtaken {
-    /// An answer is whole with `received` symbols, of which `greatest` is the last; what is missing is lost at
-    /// `until`.
-    pub fn add(&mut self, of: Of, received: u32, greatest: u16, until: Instant) {
-        self.0.push_back(Answer { of, greatest, received, until });
+    /// An answer to a message is whole, and `greatest` is its last symbol; what is missing is lost at `until`.
+    pub fn add(&mut self, message: MessageId, seen: Seen, greatest: u16, until: Instant) {
+        self.0.push_back(Answer { message, seen, greatest, until });
     }
 
-    /// A further symbol of a whole answer arrives.
-    pub fn arrives(&mut self, of: Of, symbol: u16) {
-        let known = self.0.iter_mut().find(|own| own.of == of);
-        if let Some(known) = known.filter(|own| symbol < own.greatest) {
-            known.received += 1;
+    /// A further symbol of an answer arrives.
+    pub fn arrives(&mut self, message: MessageId, member: u16, symbol: u16) {
+        let member = MemberId::from(member);
+        let is_it = |own: &&mut Answer| own.message == message && own.seen.member == member;
+        let known = self.0.iter_mut().find(is_it);
+        if let Some(Answer { seen, .. }) = known.filter(|own| symbol < own.greatest) {
+            seen.received += 1;
+            seen.lost = seen.lost.saturating_sub(1);
         }
     }
 
-    /// The next member with received and lost symbols of an answer of which nothing more can arrive.
-    pub fn next(&mut self, now: Instant) -> Option<(MemberId, u32, u32)> {
-        let Answer { of, greatest, received, .. } = self.0.pop_front_if(|own| own.until <= now)?;
-        Some((of.member.into(), received, (u32::from(greatest) + 1).saturating_sub(received)))
+    /// The next answer of which nothing more can arrive.
+    pub fn next(&mut self, now: Instant) -> Option<Seen> {
+        self.0.pop_front_if(|own| own.until <= now).map(|own| own.seen)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Seen;
     use crate::fec::{FecHub, FecMember, FecSettings, ResponseKind};
     use crate::keys::{Party, Root, Scope, Use};
     use crate::rng::Seed;
@@ -82,7 +90,7 @@ mod tests {
             }
             seen.extend(hub.take_seen(now));
         }
-        let [(0, received, lost)] = seen[..] else { panic!("{seen:?}") };
+        let [Seen { member: 0, received, lost, .. }] = seen[..] else { panic!("{seen:?}") };
         (received, lost, frames.len())
     }
 

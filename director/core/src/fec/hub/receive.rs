@@ -1,6 +1,6 @@
 //! Frames from members.
 
-use super::overtaken::Of;
+use super::overtaken::Seen;
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, Way};
 use crate::bundle;
 use crate::fec::code::without_end;
@@ -77,7 +77,7 @@ impl FecHub {
         now: Instant,
     ) {
         let added = self.added();
-        self.overtaken.arrives(Of { message, member }, symbol);
+        self.overtaken.arrives(message, member, symbol);
         let way = self.way(message, member);
         let Some(sending) = self.sending.get_mut(&way) else {
             return self.say_over(message, member);
@@ -134,12 +134,15 @@ impl FecHub {
             sending.responded.push(member);
             let received = awaited.answer.as_ref().map_or(1, |answer| answer.received() as u32);
             self.has(way, member, &awaited);
-            if received > u32::from(greatest) {
-                self.seen.push((member.into(), received, 0));
+            let lost = (u32::from(greatest) + 1).saturating_sub(received);
+            let seen = Seen { member: member.into(), received, lost, noticed: now };
+            if lost == 0 {
+                self.seen.push(seen);
             } else {
+                self.events.push(HubEvent::Gap { member: member.into() });
                 // As `arq` and RFC 8985, 6.2.
                 let until = now + (self.settings.round_trip / 4).max(2 * TICK);
-                self.overtaken.add(Of { message, member }, received, greatest, until);
+                self.overtaken.add(message, seen, greatest, until);
             }
         }
         let member = MemberId::from(member);

@@ -166,11 +166,18 @@ impl Hub {
         self.capacity.round_trip(now, near);
     }
 
-    /// Records received and lost frames of a member. Those that a queue has dropped say nothing of
-    /// the radio, and those of a member that is apart nothing of the others'.
-    pub(super) fn frames(&mut self, member: MemberId, received: u32, lost: u32, now: Instant) {
+    /// Frames of a member are missing. Those of a member that is apart say nothing of the others' path.
+    pub(super) fn gap(&mut self, member: MemberId, now: Instant) {
+        if !self.apart.has(member) {
+            self.capacity.lost(now);
+        }
+    }
+
+    /// Records received and lost frames of a member, which were missing at `noticed`. Those that a queue has
+    /// dropped say nothing of the radio, and those of a member that is apart nothing of the others'.
+    pub(super) fn frames(&mut self, member: MemberId, received: u32, lost: u32, noticed: Instant) {
         let apart = self.apart.has(member);
-        let congested = lost > 0 && !apart && self.capacity.lost(now);
+        let congested = !apart && self.capacity.has_dropped(noticed);
         let lost = if congested { 0 } else { lost };
         self.apart.frames(member, received, lost);
         if !apart {

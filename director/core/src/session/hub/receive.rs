@@ -120,9 +120,13 @@ impl Hub {
                     }
                 }
                 CarrierEvent::Envelope(bytes) => self.envelope(&bytes, now),
-                CarrierEvent::Frames { member, received, lost } => {
-                    self.frames(member, received, lost, now);
+                CarrierEvent::Frames { member, received, lost, noticed } => {
+                    if noticed == now && lost > 0 {
+                        self.gap(member, now);
+                    }
+                    self.frames(member, received, lost, noticed);
                 }
+                CarrierEvent::Gap(member) => self.gap(member, now),
                 CarrierEvent::RoundTrip(member, ns) => self.round_trip(member, ns, now),
                 CarrierEvent::Timeout(member, sent_at) => {
                     // Something has arrived since: it is a loss, and no silence of the path
