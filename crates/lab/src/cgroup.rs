@@ -332,9 +332,17 @@ impl Drop for Groups {
 
 /// Removes a group; its processes may still be exiting.
 pub(crate) fn remove(dir: &Path) {
-    // Half a second: killed processes leave their group when they have exited, not when they are
-    // signalled.
-    for _ in 0..100 {
+    // What has used up its CPU time could not exit. Each file is of one version, and neither is in groups of
+    // other controllers.
+    for (file, none) in [("cpu.cfs_quota_us", "-1"), ("cpu.max", "max")] {
+        let file = dir.join(file);
+        if file.exists() {
+            let _ = fs::write(file, none);
+        }
+    }
+    // Killed processes leave their group when they have exited, not when they are signalled, and on a busy
+    // machine that takes a while.
+    for _ in 0..1_000 {
         match fs::remove_dir(dir) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 std::thread::sleep(std::time::Duration::from_millis(5));

@@ -19,6 +19,8 @@ pub struct ArqSettings {
     /// Initial acknowledgement timeout; replaced by an estimate after the first round-trip
     /// sample.
     pub timeout: Span,
+    /// Least timeout until eight response times are known.
+    pub at_first: Span,
     /// Maximum number of messages in flight, or four times as many short ones ([`SHORT`]); others are
     /// queued.
     pub most: usize,
@@ -37,6 +39,7 @@ impl Default for ArqSettings {
             below: 42,
             rate_bit_s: 10e6,
             timeout: Span::from_ms(200),
+            at_first: Span::ZERO,
             most: 32,
             burst: 0,
             adapts: false,

@@ -14,11 +14,17 @@ const SPREAD: f64 = 3.0;
 const LEAST_SPREAD: f64 = 1.0 / 8.0;
 /// Maximum number of times that a timeout is doubled: random losses in a row are no reason for more.
 pub(super) const MAX_DOUBLED: u32 = 5;
+/// Responses after which their times are known.
+const KNOWN: u32 = 8;
+
 /// The times until responses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Responses {
     /// Timeout before the first one.
     initial: Span,
+    /// See [`ArqSettings::at_first`](super::ArqSettings::at_first), and the number of responses.
+    at_first: Span,
+    count: u32,
     /// Their smoothed time and its variation in ns (RFC 6298).
     mean: Option<(f64, f64)>,
     /// Timeouts in a row since the last response, and the time of the last one.
@@ -27,9 +33,10 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// None yet; until then the timeout is `initial`.
-    pub fn new(initial: Span) -> Self {
-        Self { initial, mean: None, silence: Silence::new(), late_at: Instant::START }
+    /// None yet; until then the timeout is `initial`, and until some are known `at_first` or more.
+    pub fn new(initial: Span, at_first: Span) -> Self {
+        let (silence, late_at) = (Silence::new(), Instant::START);
+        Self { initial, at_first, count: 0, mean: None, silence, late_at }
     }
 
     /// What was sent at `sent_at` has no response in time. Later timeouts are longer until there is one,
@@ -62,6 +69,7 @@ impl Responses {
             }
             None => self.initial,
         };
+        let first = if self.count < KNOWN { first.max(self.at_first) } else { first };
         // The first timeouts may be random losses: double only from the second on.
         let tries = self.silence.unexplained(tries);
         let doubled = first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED));
@@ -83,6 +91,7 @@ impl Responses {
     /// Records the time until a response (RFC 6298, 2). Returns whether the path was silent.
     pub fn record(&mut self, response: Response) -> bool {
         let seen = response.time.as_ns_f64();
+        self.count = self.count.saturating_add(1);
         let silent = self.silence.response(response.before);
         self.mean = Some(match self.mean {
             Some((mean, variation)) => {
@@ -101,7 +110,7 @@ mod tests {
 
     #[test]
     fn timeouts_stay_long_until_a_response_and_count_once_for_what_was_sent_together() {
-        let mut responses = Responses::new(Span::from_ms(200));
+        let mut responses = Responses::new(Span::from_ms(200), Span::ZERO);
         let at = |ms: u64| Instant::START + Span::from_ms(ms);
         // Three messages that were sent together, and time out together.
         (0..3).for_each(|_| responses.late(at(0), at(200)));
@@ -119,10 +128,20 @@ mod tests {
                 && responses.record(Response { time: Span::from_ms(1), before: 0 })
         );
         assert!(!responses.is_silent());
-        let mut fast = Responses::new(Span::from_ms(4));
+        let mut fast = Responses::new(Span::from_ms(4), Span::ZERO);
         (0..4).for_each(|n| fast.late(at(n), at(n)));
         assert_eq!(fast.timeout(0), Span::from_ms(200));
         (0..40).for_each(|n| fast.late(at(n), at(n)));
         assert_eq!(fast.timeout(0), Span::from_s(10));
+    }
+
+    #[test]
+    fn few_responses_say_little_of_the_path() {
+        let mut responses = Responses::new(Span::from_ms(4), Span::from_ms(50));
+        for _ in 0..KNOWN {
+            assert_eq!(responses.timeout(0), Span::from_ms(50));
+            responses.record(Response { time: Span::from_us(20), before: 0 });
+        }
+        assert_eq!(responses.timeout(0), 2 * TICK);
     }
 }

@@ -63,13 +63,18 @@ fn predict(case: &Case<'_>) -> Prediction {
     }
 }
 
-fn settings(params: &Params, own: Party, code: usize) -> ArqSettings {
+/// Least timeout of a message of a member, and of its reply, until the path is known: a member that has just joined
+/// has one or two response times, maybe of a wire, and each repeats its first message.
+const AT_FIRST: Span = Span::from_ms(50);
+
+fn settings(params: &Params, purpose: Use, own: Party, code: usize) -> ArqSettings {
     ArqSettings {
         datagram: params.datagram.saturating_sub(code),
         below: params.below + code,
         rate_bit_s: params.rate_bit_s,
         // Many members share the channel and delay each other.
         timeout: params.wait * 2,
+        at_first: if purpose == Use::UplinkFrame { AT_FIRST } else { Span::ZERO },
         burst: if params.estimated { 10 * params.datagram } else { 0 },
         // A hub measures the paths to all members together.
         adapts: own != Party::Hub,
@@ -133,7 +138,7 @@ impl Arq {
     pub fn new(params: &Params, purpose: Use, [own, other]: [Party; 2], asks: bool) -> Self {
         let scopes = [own, other].map(|from| Scope::new(purpose, params.epoch, from));
         let (signer, checker) = ends(&params.pair, scopes);
-        let settings = settings(params, own, signer.code_len());
+        let settings = settings(params, purpose, own, signer.code_len());
         let least = if params.answered { MIN_ACK_DELAY } else { Span::ZERO };
         Self {
             replaced: params.answered && !asks,

@@ -51,14 +51,15 @@ fn messages_of_members_are_not_repeated_while_their_replies_are_on_their_way() {
 }
 
 /// Timeouts of the fast network were doubled five times at most, and stayed shorter than the slow
-/// one's round trip: 86 of 246 messages arrived, and 3.4 MB were sent.
+/// one's round trip: 86 of 246 messages arrived, and 3.4 MB were sent. Later, all chunks of a message were
+/// repeated eight times before the first reply: 2.3 to 2.6 s on average.
 #[test]
 fn a_path_that_becomes_ten_thousand_times_slower_is_not_flooded() {
     let fast = Network { mtu: 1_500, ..crate::rate(1e9) };
     let fast = Network { delay: MS / 10, ..fast };
     for seed in 1..6 {
         let ((_, slow), (mean, bytes)) = (publish(CHANNEL, seed), publish(fast, seed));
-        assert!(mean < Span::from_s(5) && 2 * bytes < 3 * slow);
+        assert!(mean < Span::from_s(2) && 5 * bytes < 6 * slow);
     }
 }
 

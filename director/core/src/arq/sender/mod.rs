@@ -72,7 +72,7 @@ impl ArqSender {
             ready: MessageMap::default(),
             asked_from: Instant::NEVER,
             quiet_until: Instant::NEVER,
-            responses: Responses::new(settings.timeout),
+            responses: Responses::new(settings.timeout, settings.at_first),
             longest: Longest::default(),
             bundled: None,
             done: Vec::new(),

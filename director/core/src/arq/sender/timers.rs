@@ -31,7 +31,10 @@ impl ArqSender {
                 // No more than the rate permits in that time: a silent path is probed seldom and slowly.
                 let each = self.pace.airtime(sending.chunk(0)).max(Span::from_ns(1));
                 let fit = self.responses.timeout(0).as_ns() / each.as_ns();
-                let most = (1 << (sending.tries - 1).min(MAX_DOUBLED)).min(fit.max(1) as usize);
+                // Where nothing comes back, one chunk shows when something does.
+                let silent = self.responses.is_silent();
+                let most = if silent { 1 } else { 1 << (sending.tries - 1).min(MAX_DOUBLED) };
+                let most = most.min(fit.max(1) as usize);
                 sending.train = sending.missing;
                 for _ in most..sending.missing.len() {
                     sending.train.pop_first();
