@@ -3,6 +3,8 @@
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 mod apart;
+#[cfg(test)]
+mod group_of;
 mod over;
 mod overtaken;
 mod rate;

@@ -111,24 +111,15 @@ fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame
 
 #[cfg(test)]
 mod tests {
-    use crate::fec::{FecHub, FecMember, FecSettings, ResponseKind};
-    use crate::keys::{Party, Root, Scope, Use};
-    use crate::rng::Seed;
+    use crate::fec::hub::group_of::group;
+    use crate::fec::{FecSettings, ResponseKind};
     use crate::{Instant, Span};
 
     /// Reports of the hub on a message that two members have answered, and what each of them forgets. The hub
     /// expects this loss; the first answers are lost if `lost`.
     fn reports(loss: f64, lost: bool) -> (usize, [Vec<u64>; 2]) {
         let settings = FecSettings { loss, members: 2, ..FecSettings::default() };
-        let root = Root::new(b"a key that both ends have", [1; 16]);
-        let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
-        let member_keys = |number| keys(Party::Member(number));
-        let all = vec![member_keys(0), member_keys(1)];
-        let mut hub = FecHub::new(settings, keys(Party::Hub), all);
-        let mut members = [0, 1].map(|number| {
-            let own = (member_keys(number), keys(Party::Hub));
-            FecMember::new(settings, (number, 2), own, &Seed::reproducible(1))
-        });
+        let (mut hub, mut members) = group(settings);
         hub.send(4, &[7; 20], ResponseKind::Answers, &[0, 1], None).unwrap();
         let (mut count, mut over) = (0, [const { Vec::new() }; 2]);
         for at in 0..5_000 {

@@ -57,21 +57,16 @@ impl Overtaken {
 #[cfg(test)]
 mod tests {
     use super::Seen;
-    use crate::fec::{FecHub, FecMember, FecSettings, ResponseKind};
-    use crate::keys::{Party, Root, Scope, Use};
-    use crate::rng::Seed;
+    use crate::fec::hub::group_of::group;
+    use crate::fec::{FecSettings, ResponseKind};
     use crate::{Instant, Span};
 
     /// Frames of an answer that were sent in a row, of which those with these places are lost; the others arrive
     /// at once, the last one first. Returns received and lost symbols, and how many were sent.
     fn reversed(lost: &[usize]) -> (u32, u32, usize) {
         let settings = FecSettings { loss: 0.3, members: 1, ..FecSettings::default() };
-        let root = Root::new(b"a key that both ends have", [1; 16]);
-        let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
-        let (of_hub, of_member) = (Party::Hub, Party::Member(0));
-        let mut hub = FecHub::new(settings, keys(of_hub), vec![keys(of_member)]);
-        let own = (keys(of_member), keys(of_hub));
-        let mut member = FecMember::new(settings, (0, 1), own, &Seed::reproducible(1));
+        let (mut hub, mut members) = group(settings);
+        let member = &mut members[0];
         hub.send(4, &[7; 20], ResponseKind::Answers, &[0], None).unwrap();
         let (mut frames, mut seen) = (Vec::new(), Vec::new());
         for at in 0..400 {

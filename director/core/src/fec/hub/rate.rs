@@ -67,9 +67,8 @@ impl FecHub {
 
 #[cfg(test)]
 mod tests {
-    use crate::fec::{FecHub, FecMember, FecSettings, ResponseKind};
-    use crate::keys::{Party, Root, Scope, Use};
-    use crate::rng::Seed;
+    use crate::fec::hub::group_of::group;
+    use crate::fec::{FecSettings, ResponseKind};
     use crate::{Instant, Span};
 
     /// What failed before: while one member lacked a former message, the pauses between messages counted as the
@@ -77,13 +76,9 @@ mod tests {
     #[test]
     fn a_member_that_lacks_a_message_makes_others_no_slower() {
         let settings = FecSettings { members: 2, ..FecSettings::default() };
-        let root = Root::new(b"a key that both ends have", [1; 16]);
-        let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
-        let member_keys = |number| keys(Party::Member(number));
-        let mut hub = FecHub::new(settings, keys(Party::Hub), vec![member_keys(0), member_keys(1)]);
+        let (mut hub, mut members) = group(settings);
         hub.set_multicast(false);
-        let own = (member_keys(0), keys(Party::Hub));
-        let mut member = FecMember::new(settings, (0, 2), own, &Seed::reproducible(1));
+        let member = &mut members[0];
         let mut trains = Vec::new();
         for at in 0..12_000 {
             let now = Instant::START + at * Span::from_ms(1);

@@ -275,9 +275,8 @@ impl FecHub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
-    use crate::keys::{Party, Root, Scope, Use};
-    use crate::rng::Seed;
+    use crate::fec::hub::group_of::group;
+    use crate::fec::{FecSettings, HubEvent, ResponseKind};
 
     /// What failed before: with a round trip of more than a second, the hub panicked when a member
     /// said that its application had not answered yet.
@@ -286,12 +285,8 @@ mod tests {
         for ms in [0, 10, 1_000, 1_001, 5_000, 60_000] {
             let round_trip = Span::from_ms(ms);
             let settings = FecSettings { round_trip, members: 1, ..FecSettings::default() };
-            let root = Root::new(b"a key that both ends have", [1; 16]);
-            let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
-            let (of_hub, of_member) = (Party::Hub, Party::Member(0));
-            let mut hub = FecHub::new(settings, keys(of_hub), vec![keys(of_member)]);
-            let own = (keys(of_member), keys(of_hub));
-            let mut member = FecMember::new(settings, (0, 1), own, &Seed::reproducible(1));
+            let (mut hub, mut members) = group(settings);
+            let member = &mut members[0];
             hub.send(5, &[7; 200], ResponseKind::Answers, &[0], None).unwrap();
             let (mut received, mut answers) = (false, Vec::new());
             let step = (round_trip / 16).max(Span::from_ms(1));
@@ -332,13 +327,8 @@ mod tests {
                 members: 2,
                 ..FecSettings::default()
             };
-            let root = Root::new(b"a key that both ends have", [1; 16]);
-            let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
-            let member_keys = |number| keys(Party::Member(number));
-            let all = vec![member_keys(0), member_keys(1)];
-            let mut hub = FecHub::new(settings, keys(Party::Hub), all);
-            let own = (member_keys(0), keys(Party::Hub));
-            let mut member = FecMember::new(settings, (0, 2), own, &Seed::reproducible(1));
+            let (mut hub, mut members) = group(settings);
+            let member = &mut members[0];
             hub.send(4, &[7; 20], ResponseKind::Answers, &[0, 1], None).unwrap();
             let (mut ways, mut trips) = ([Vec::new(), Vec::new()], Vec::new());
             for at in 0..20_000 {
