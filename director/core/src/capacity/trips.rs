@@ -20,13 +20,17 @@ const FADES: f64 = 0.9;
 /// Consecutive periods with a queue, in spite of slower sending, after which other traffic must
 /// fill it (decision 80).
 const COMPETITION: u32 = 4;
-/// Longest period of these, and in mean round-trip times if that is longer: with rare samples, the minimum is of
-/// long before, and the path may have become longer since.
+/// Longest period of these, so that all fit into half of `MIN_WINDOW`, and in mean round-trip times if that is
+/// longer: with rare samples, the minimum is of long before, and the path may have become longer since.
 const DENSE: Span = Span::from_ms(3_750);
 const DENSE_TRIPS: u64 = 4;
 /// Round trips below this are of a wire or of one machine, and no radio's, where frames arrive together that
 /// were sent apart.
 pub(super) const NEAR: Span = Span::from_us(500);
+/// Round trips that are all longer than this are of another path than a wire, which would need a queue of 300 kB for
+/// them (decision 189); and the consecutive periods that show it.
+const FAR: Span = Span::from_ms(100);
+const OTHER: u32 = 2;
 /// Consecutive periods after which a queue that hardly changes, and drops nothing, is a longer path; and
 /// the share of it that may change. A queue that TCP fills changes by more.
 const STEADY: u32 = 6;
@@ -115,15 +119,23 @@ impl Trips {
             self.steady = None;
             return;
         };
+        if least < NEAR && range.least > FAR && self.full >= OTHER {
+            return self.lengthen(range, now);
+        }
         let (count, all) = self.steady.map_or((1, range), |(n, all)| (n + 1, all.with(range)));
         let changes = (all.least - least).as_ns_f64() * CHANGES;
         let steady = all.most - all.least <= Span::from_ns_f64(changes).max(MIN_EMPTY);
         self.steady = Some(if steady { (count, all) } else { (1, range) });
         if steady && count >= STEADY {
-            self.least = VecDeque::from([(now, all.least)]);
-            (self.steady, self.full, self.competes) = (None, 0, false);
-            self.longest = all.most.as_ns_f64();
+            self.lengthen(all, now);
         }
+    }
+
+    /// The path has become longer: its round trips are these.
+    fn lengthen(&mut self, all: Range, now: Instant) {
+        self.least = VecDeque::from([(now, all.least)]);
+        (self.steady, self.full, self.competes) = (None, 0, false);
+        self.longest = all.most.as_ns_f64();
     }
 
     fn end_period(&mut self, Range { least: shortest, .. }: Range, packet: Span, is_dense: bool) {
@@ -207,6 +219,19 @@ mod tests {
         (0..40).for_each(|_| add(&mut trips, 41));
         assert!(!trips.competes());
         assert_eq!(trips.least(), Some(40 * MS));
+    }
+
+    /// What failed before: a session that had begun over a wire took a cellular network for one that others fill,
+    /// with a round trip of 8 us, for two minutes. It changed its model each five seconds.
+    #[test]
+    fn no_queue_of_a_wire_is_as_long_as_another_path() {
+        let mut trips = Trips::default();
+        for n in 0..40 {
+            let trip = if n < 10 { Span::from_us(8) } else { (300 + n % 7 * 40) * MS };
+            trips.add(Instant::START + n * 500 * MS, trip, MS);
+            trips.lost();
+        }
+        assert!(trips.least() > Some(250 * MS) && !trips.competes(), "{:?}", trips.least());
     }
 
     /// What failed before: a path that had become longer, with some losses and a message every eight seconds,
