@@ -184,12 +184,10 @@ mod tests {
     /// the ends counted as the path's queue.
     #[test]
     fn what_arrives_again_and_again_on_a_near_path_raises_the_rate() {
-        let other = Span::from_us(200);
-        for (least, rises) in [(Span::from_us(50), true), (2 * MS, false)] {
-            let capacity = flights(least, other);
-            assert_eq!(capacity.rate > 3e7, rises, "{}", capacity.rate);
-            assert_eq!(capacity.answers() == f64::INFINITY, rises);
-        }
+        let near = flights(Span::from_us(50), Span::from_us(80));
+        assert!(near.rate > 9e7 && near.answers() == f64::INFINITY, "{}", near.rate);
+        let far = flights(2 * MS, Span::from_us(200));
+        assert!(far.rate < 3e7 && far.answers().is_finite(), "{}", far.rate);
     }
 
     /// What failed before: of a path that had become faster, and on which answers always make a queue, the
