@@ -22,8 +22,27 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn new(command: &mut Command) -> Self {
-        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    /// Starts a server on a free port, which `is_up` waits for. Another program may take the port
+    /// before the server does, which then exits: it is started again on another port.
+    #[track_caller]
+    fn new(
+        free_port: fn() -> u16,
+        command: impl Fn(u16) -> Command,
+        is_up: impl Fn(u16) -> bool,
+    ) -> (Self, u16) {
+        let begun = Instant::now();
+        for _ in 0..5 {
+            let port = free_port();
+            let mut server = Self(command(port).stdin(Stdio::null()).spawn().unwrap());
+            while server.0.try_wait().unwrap().is_none() {
+                if is_up(port) {
+                    return (server, port);
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60), "port {port} does not answer");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        panic!("the server exits at once on five ports");
     }
 }
 
@@ -50,6 +69,10 @@ fn free_udp_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+fn free_tcp_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 /// Results of a load with these options.
 #[track_caller]
 fn load(bed: &Bed, uri: &str, options: &[&str]) -> Value {
@@ -66,17 +89,12 @@ fn all_answered(answer: &Value, count: f64) {
     assert_eq!(figure(answer, ".malformed") + figure(answer, ".unexpected"), 0.0, "{answer:#}");
 }
 
-/// Waits until a UDP server answers a single request.
-fn wait_for(bed: &Bed, uri: &str, path: &str) {
-    let begun = Instant::now();
+/// Whether a CoAP server on this port answers a single request.
+fn answers(bed: &Bed, port: u16, path: &str) -> bool {
     let one = ["--path", path, "--arrivals", "constant:1ms", "--requests", "1"];
-    loop {
-        let answer = load(bed, uri, &[&one[..], &["--timeout", "500 ms"]].concat());
-        if figure(&answer, ".counts.answered") > 0.0 {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{uri} does not answer");
-    }
+    let uri = format!("coap://127.0.0.1:{port}");
+    let answer = load(bed, &uri, &[&one[..], &["--timeout", "500 ms"]].concat());
+    figure(&answer, ".counts.answered") > 0.0
 }
 
 #[test]
@@ -148,14 +166,13 @@ fn our_load_and_libcoaps_server() {
         return;
     }
     let bed = Bed::new();
-    let port = free_udp_port();
-    let _server = Server::new(
-        Command::new("coap-server-notls")
-            .args(["-A", "127.0.0.1", "-d", "100", "-p"])
-            .arg(port.to_string()),
-    );
+    let command = |port: u16| {
+        let mut command = Command::new("coap-server-notls");
+        command.args(["-A", "127.0.0.1", "-d", "100", "-p"]).arg(port.to_string());
+        command
+    };
+    let (_server, port) = Server::new(free_udp_port, command, |port| answers(&bed, port, "time"));
     let uri = format!("coap://127.0.0.1:{port}");
-    wait_for(&bed, &uri, "time");
     let some = ["--arrivals", "constant:10ms", "--requests", "20"];
     // The first request creates the resource, and the second reads it. Request-Tag distinguishes
     // simultaneous transfers to one resource.
@@ -193,15 +210,14 @@ fn our_load_and_libcoaps_server() {
 fn our_load_and_aiocoaps_server() {
     let Some(python) = peer("python") else { return };
     let bed = Bed::new();
-    let port = free_udp_port();
-    let _server = Server::new(
-        Command::new(python)
-            .arg(interop("coap_resources.py"))
-            .args(["127.0.0.1", &port.to_string()])
-            .stdout(Stdio::null()),
-    );
+    let command = |port: u16| {
+        let mut command = Command::new(&python);
+        command.arg(interop("coap_resources.py")).args(["127.0.0.1", &port.to_string()]);
+        command.stdout(Stdio::null());
+        command
+    };
+    let (_server, port) = Server::new(free_udp_port, command, |port| answers(&bed, port, "large"));
     let uri = format!("coap://127.0.0.1:{port}");
-    wait_for(&bed, &uri, "large");
     let some = ["--arrivals", "constant:10ms", "--requests", "10"];
     for how in
         [&[][..], &["--confirmable"], &["--block", "64B"], &["--confirmable", "--nstart", "1"]]
@@ -310,20 +326,16 @@ fn our_load_and_nginx() {
         ["nginx", "/usr/sbin/nginx"].into_iter().find(|path| Path::new(path).exists() || has(path));
     let Some(program) = program else { return };
     let bed = Bed::new();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    bed.write("nginx.conf", &NGINX.replace("PORT", &port.to_string()));
     std::fs::write(bed.path().join("file"), vec![b'x'; 10_000]).unwrap();
-    let prefix = format!("{}/", bed.path().display());
-    let _server = Server::new(
-        Command::new(program)
-            .args(["-p", &prefix, "-c", "nginx.conf", "-e", "stderr"])
-            .current_dir(bed.path()),
-    );
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nginx does not come up");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let command = |port: u16| {
+        bed.write("nginx.conf", &NGINX.replace("PORT", &port.to_string()));
+        let prefix = format!("{}/", bed.path().display());
+        let mut command = Command::new(program);
+        command.args(["-p", &prefix, "-c", "nginx.conf", "-e", "stderr"]).current_dir(bed.path());
+        command
+    };
+    let (_server, port) =
+        Server::new(free_tcp_port, command, |port| TcpStream::connect(("127.0.0.1", port)).is_ok());
     let uri = format!("http://127.0.0.1:{port}");
     for path in ["file", "chunked/file", "closing/file", "few/file"] {
         for method in ["GET", "HEAD"] {

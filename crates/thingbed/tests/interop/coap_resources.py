@@ -59,7 +59,9 @@ async def main() -> None:
     site.add_resource(["large"], Large(5000))
     site.add_resource(["slow"], Slow(5000))
     site.add_resource(["changing"], changing)
-    await aiocoap.Context.create_server_context(site, bind=(sys.argv[1], int(sys.argv[2])))
+    address = (sys.argv[1], int(sys.argv[2]))
+    # The port is free for UDP, and perhaps not for TCP.
+    await aiocoap.Context.create_server_context(site, bind=address, transports=["udp6"])
     print("serves", flush=True)
     await changing.change()
 
