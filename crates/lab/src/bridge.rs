@@ -37,9 +37,32 @@ pub(crate) fn set_up(bridge: &Bridge, interfaces: &[Interface]) -> Step<()> {
     set_options(name, &options)?;
     for port in interfaces.iter().filter(|interface| interface.is_port) {
         add_port(&socket, name, &port.name)?;
+        wait_for_carrier(&socket, &port.name)?;
     }
     // Last, because the bridge's MTU cannot be above that of its ports.
-    interface::set_up(&bridge.interface)
+    interface::set_up(&bridge.interface)?;
+    // With STP it has a carrier when a port forwards, half a minute later.
+    if bridge.stp { Ok(()) } else { wait_for_carrier(&socket, name) }
+}
+
+/// Waits until the kernel has processed that the interface has a carrier, two seconds at most. A port
+/// forwards only from then on, and the kernel processes such changes once in a second.
+pub(crate) fn wait_for_carrier(socket: &OwnedFd, name: &str) -> Step<()> {
+    const POLLS: u32 = 400;
+    for _ in 0..POLLS {
+        let mut flags = request(name)?;
+        set(socket, libc::SIOCGIFFLAGS, &mut flags, || format!("read the flags of {name}"))?;
+        // SAFETY: the call above has set the flags.
+        if libc::c_int::from(unsafe { flags.ifr_ifru.ifru_flags }) & libc::IFF_RUNNING != 0 {
+            break;
+        }
+        // Since Linux 6.8 this has the change of the interface processed at once.
+        let mut link = [0; 16];
+        link[4..8].copy_from_slice(&index(socket, name)?.to_ne_bytes());
+        let _ = ask(&Message::new(libc::RTM_GETLINK, 0, &link).finish());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Creates a bridge without IPv6, ports and options.

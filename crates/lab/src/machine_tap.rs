@@ -23,6 +23,8 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
         bridge::add_port(&socket, &bridge, port)?;
         up(&socket, port)?;
     }
+    // The TAP has no carrier before the machine opens it.
+    bridge::wait_for_carrier(&socket, &interface.name)?;
     // Last, so that no frame passes a bridge with one port.
     up(&socket, &bridge)
 }
