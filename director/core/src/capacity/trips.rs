@@ -60,8 +60,8 @@ pub(super) struct Trips {
     /// Time of the last sample, and its value.
     at: Instant,
     last: Span,
-    /// Mean difference of successive samples in periods with an empty queue, in ns, and the same with those
-    /// of this period.
+    /// Mean difference of successive samples in the first period and those with an empty queue, in ns; 0 before it.
+    /// And the same with those of this period.
     jitter: f64,
     newer_jitter: f64,
     /// Smoothed time, in ns (RFC 6298).
@@ -93,8 +93,11 @@ impl Trips {
         {}
         // Those of one message, between which a queue of others changes little.
         if self.mean().is_some_and(|mean| now < self.at + mean) {
-            let differs = trip.max(self.last) - trip.min(self.last);
-            self.newer_jitter = 0.875 * self.newer_jitter + 0.125 * differs.as_ns_f64();
+            let differs = (trip.max(self.last) - trip.min(self.last)).as_ns_f64();
+            self.newer_jitter = match self.newer_jitter {
+                0.0 => differs,
+                known => 0.875 * known + 0.125 * differs,
+            };
         }
         (self.at, self.last) = (now, trip);
         let seen = trip.as_ns_f64();
@@ -158,7 +161,7 @@ impl Trips {
         let jitter = Span::from_ns_f64(self.jitter * JITTER).min(least.max(2 * MIN_QUEUE));
         let is_empty = shortest <= least + queue.max(MIN_EMPTY).max(2 * packet).max(jitter);
         // With a queue, samples also differ by what is sent.
-        match is_empty {
+        match is_empty || self.jitter == 0.0 {
             true => self.jitter = self.newer_jitter,
             false => self.newer_jitter = self.jitter,
         }
