@@ -4,6 +4,7 @@
 mod acknowledged;
 mod apart;
 mod bundles;
+mod joining;
 mod network;
 mod overload;
 mod shared;

@@ -42,12 +42,21 @@ impl Hub {
 
     /// Invites absent members again.
     pub(super) fn invite(&mut self, now: Instant) {
-        if self.absent.is_empty() || now < self.invite_at() || self.has_control() {
+        if self.absent.is_empty() || self.has_control() {
+            return;
+        }
+        // First those whose handshakes are in progress.
+        while let Some(member) = self.retries.take_due(now) {
+            self.hellos.push_back(member);
+        }
+        if now < self.round_at() || self.has_control() {
             return;
         }
         let (_, epoch) = self.switch.current();
         let asked = |pairing: &Pairing| pairing.is_asked(now);
-        let asked = |member: &&MemberId| self.pairings.get(member).is_some_and(asked);
+        let asked = |member: &&MemberId| {
+            self.retries.has(**member) || self.pairings.get(member).is_some_and(asked)
+        };
         let due: Vec<MemberId> =
             self.absent.iter().filter(|member| !asked(member)).copied().collect();
         if due.is_empty() {
@@ -65,6 +74,15 @@ impl Hub {
     /// Time in which the answer to a hello arrives and is answered, with those to all others.
     pub(super) fn patience(&self) -> Span {
         asking_time(&self.conditions(), self.absent.len().max(1) as u16)
+    }
+
+    /// Time after which an answer to a hello, or the reaction, counts as lost.
+    pub(super) fn retry_time(&self) -> Span {
+        // Until a round trip is measured, the path may be much longer than assumed.
+        match self.capacity.smoothed_trip() {
+            Some(trip) => self.patience() - 4 * self.conditions().rtt + 2 * trip,
+            None => self.patience(),
+        }
     }
 
     /// Classifies a hello of a member, and begins a handshake if it is a new one. `None` if the
@@ -117,6 +135,9 @@ impl Hub {
             }
             Some(Begun::Waits(repeated)) => repeated,
         };
+        if self.absent.contains(&member) {
+            self.retries.heard(member, now);
+        }
         // One that was invited a moment ago may have sent its hello before: the next round is
         // enough.
         if repeated.is_some_and(|until| now < until) {
@@ -132,8 +153,14 @@ impl Hub {
         !self.invite_queue.is_empty() || !self.hellos.is_empty() || !self.control.is_empty()
     }
 
-    /// Time of the next invitation of absent members; backs off while no member joins.
+    /// Time of the next invitation of absent members.
     pub(super) fn invite_at(&self) -> Instant {
+        self.round_at().min(self.retries.wake().unwrap_or(Instant::NEVER))
+    }
+
+    /// Time of the next round of invitations to absent members whose handshakes are not in progress; backs off
+    /// while no member joins.
+    fn round_at(&self) -> Instant {
         let Some((at, members)) = self.invited else { return Instant::START };
         at + asking_time(&self.conditions(), members) * (1 << self.failed_rounds.min(MAX_DOUBLED))
     }
@@ -176,8 +203,9 @@ impl Hub {
         now: Instant,
     ) -> Option<(MemberId, Vec<u8>)> {
         let invitation = self.parameters(epoch)?;
-        let until = now + self.patience();
-        let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome(until)?;
+        let (patience, retry) = (self.patience(), self.retry_time());
+        let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome(now + patience)?;
+        self.retries.answered(member, retry, now);
         let invitation = invitation.seal(root, count, 0);
         self.control.push_back((member, invitation));
         Some((member, welcome))

@@ -15,6 +15,7 @@ mod packets;
 mod pairing;
 mod places;
 mod receive;
+mod retries;
 mod revoke;
 mod send;
 mod stored;
@@ -33,6 +34,7 @@ use self::memory::Memory;
 use self::outgoing::Outgoing;
 use self::pairing::Pairing;
 use self::places::Strangers;
+use self::retries::Retries;
 use self::subscribers::Topics;
 use super::multicast::MulticastHealth;
 use super::security::Psks;
@@ -110,6 +112,8 @@ pub struct Hub {
     failed_rounds: u32,
     /// Members to be invited, and the earliest time of the next invitation.
     invite_queue: InviteQueue,
+    /// Absent members whose handshakes are in progress.
+    retries: Retries,
     /// Members whose hellos are to be answered.
     hellos: VecDeque<MemberId>,
     /// Control messages to send next.
@@ -202,6 +206,7 @@ impl Hub {
             invited: None,
             failed_rounds: 0,
             invite_queue: InviteQueue::default(),
+            retries: Retries::default(),
             hellos: VecDeque::new(),
             control: VecDeque::new(),
             probes: 0,

@@ -216,6 +216,7 @@ impl Hub {
         self.strangers.record_report(member, now);
         self.set_models(member, models);
         if self.absent.remove(&member) {
+            self.retries.joined(member, self.retry_time(), now);
             self.failed_rounds = 0;
             self.events.push_back(Event::Joined(member));
         }

@@ -236,6 +236,7 @@ impl Hub {
         self.path_mtu.remove(member);
         self.set_packets();
         self.hellos.retain(|waiting| *waiting != member);
+        self.retries.remove(member);
         self.absent.remove(&member);
         // A model that only this member lacked can be chosen again.
         if self.models.remove(&member).is_some() {

@@ -19,6 +19,9 @@ const PROMPTED_EVERY: Span = Span::from_ms(250);
 const JOINED_EVERY: Span = Span::from_s(2);
 /// After this many hellos a new handshake starts: the hub may have forgotten the previous one.
 const HELLOS: u32 = 6;
+/// Minimum time before: datagrams of the hub cause hellos too, and the answer to a former hello may still wait in
+/// a queue of many seconds.
+const FORGOTTEN: Span = Span::from_s(15);
 /// After this many hellos, and this time, a new handshake names an announced session.
 const UNNAMED: u32 = 2;
 const NAMED_EVERY: Span = Span::from_s(2);
@@ -142,7 +145,8 @@ impl Handshakes {
         // A hub that does not answer may want to see that the hello is not a recorded one.
         let named = self.announced.is_none() || self.announced == self.named;
         let anew = !named && self.hellos >= UNNAMED && now >= self.began_at + NAMED_EVERY;
-        if self.open.is_empty() || self.hellos >= HELLOS || anew {
+        let forgotten = self.hellos >= HELLOS && now >= self.began_at + FORGOTTEN;
+        if self.open.is_empty() || forgotten || anew {
             let session = self.announced;
             self.open.push_back(Initiator::new(psk, rng.bytes(), session.as_ref()));
             (self.hellos, self.began_at, self.named) = (0, now, session);
@@ -189,5 +193,39 @@ impl Handshakes {
             let since = self.said_at.map_or(Span::ZERO, |at| now - at);
             self.hello_at = self.hello_at.min(now + since.max(HELLO_EVERY));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Seed;
+    use std::collections::BTreeSet;
+
+    /// Times of the first hello of each handshake within a minute, in ms, if the hub's datagrams cause
+    /// others every 250 ms until `until`.
+    fn begun(until: u64) -> Vec<u64> {
+        let (mut handshakes, mut rng) = (Handshakes::default(), Rng::new(&Seed::reproducible(1)));
+        let (mut known, mut begun) = (BTreeSet::new(), Vec::new());
+        for ms in (0..60_000).step_by(250) {
+            let now = Instant::START + Span::from_ms(ms);
+            if ms < until {
+                handshakes.prompt(now);
+            }
+            if let (Some(hello), _) = handshakes.hello(None, &mut rng, now)
+                && known.insert(hello)
+            {
+                begun.push(ms);
+            }
+        }
+        begun
+    }
+
+    /// What failed before: six hellos within 1.5 s began the next handshake, and the answer to the first one came
+    /// through a long queue, after four others had taken its place.
+    #[test]
+    fn hellos_that_the_hub_causes_do_not_end_a_handshake() {
+        assert_eq!(begun(0), [0, 31_500]);
+        assert_eq!(begun(60_000), [0, 15_000, 30_000, 45_000]);
     }
 }
