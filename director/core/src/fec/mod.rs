@@ -12,7 +12,9 @@
 
 mod answer;
 mod arrivals;
+mod awaited;
 mod code;
+mod delays;
 mod frame;
 mod hub;
 mod member;

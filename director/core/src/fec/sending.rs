@@ -1,7 +1,8 @@
 //! An outgoing message and the state of its receivers.
 
 use super::arrivals::Arrivals;
-use super::code::{Decoder, Encoder};
+use super::awaited::Awaited;
+use super::code::Encoder;
 use super::frame::{DOWN_NUMBERS, Frame, HEADER, Request, next_symbol};
 use super::hub::Way;
 use super::passage::Passage;
@@ -13,64 +14,7 @@ use crate::platform::prelude::*;
 use crate::silence;
 use crate::switch::MessageId;
 use crate::{Instant, Span};
-use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
-
-/// State of a member that has not responded completely.
-#[derive(Debug, Default)]
-pub(super) struct Awaited {
-    pub answer: Option<Box<Decoder>>,
-    /// Largest received symbol number.
-    pub greatest: u16,
-    /// Time at which its answer should have arrived; it is requested after that.
-    pub due: Instant,
-    /// Consecutive requests without a response.
-    pub unanswered: u32,
-    /// Whether any frame has arrived from it.
-    pub responded: bool,
-    /// Number of `Nack` frames that account for all symbols sent.
-    pub nacks: u32,
-    /// Whether symbols were sent to it by unicast.
-    pub got_unicast: bool,
-    /// Whether it has reported that it receives no multicast.
-    pub no_multicast: bool,
-    /// Remaining symbols to send to it by unicast, because multicast does not reach it.
-    pub unicast: u16,
-    /// Whether it was sent symbols by unicast before it asked: its response says nothing of
-    /// multicast.
-    pub ahead: bool,
-    /// Its frame loss, if that is far higher than the others'.
-    pub loss: Option<f64>,
-}
-
-impl Awaited {
-    /// Adds a symbol of its answer; returns the answer if it is complete.
-    pub fn add(&mut self, symbol: u16, symbols: usize, data: Cow<'_, [u8]>) -> Option<Vec<u8>> {
-        if self.answer.as_ref().is_none_or(|answer| !answer.fits(symbols, data.len())) {
-            // The shape has changed: the member has restarted.
-            self.answer = Decoder::new(symbols, data.len()).ok().map(Box::new);
-        }
-        self.answer.as_mut()?.add(symbol, data.into_owned())
-    }
-
-    /// Number of symbols to request of its answer, which has probably `symbols`; all if `MAX`.
-    fn requested(&self, settings: &FecSettings, symbols: usize) -> u8 {
-        // Request more after unanswered requests: too few symbols, or a lost request.
-        let missing = self.answer.as_ref().map(|answer| answer.missing());
-        let missing = missing.map(|missing| missing + self.unanswered as usize / 2);
-        let number = match self.loss {
-            None => missing,
-            Some(loss) => {
-                let own = FecSettings { loss, ..*settings };
-                let lacking = missing.unwrap_or(symbols);
-                let sent = own.burst(lacking, 1);
-                // The member adds symbols for the loss of the others.
-                Some((f64::from(sent) * (1.0 - settings.loss)).round() as usize)
-            }
-        };
-        number.map_or(u8::MAX, |number| number.min(254) as u8)
-    }
-}
 
 /// An outgoing message.
 #[derive(Debug)]
@@ -123,10 +67,15 @@ pub(super) struct Shape {
     pub singly: u64,
     /// When the last frame has arrived.
     pub heard_at: Instant,
+    /// The time that each of the last answers took at least.
+    pub delay: Span,
 }
 
 /// Requests for a whole answer; as long as no member responds, further ones are for one symbol.
 const WHOLE: u32 = 2;
+/// Number of members that are asked at a time as long as none responds, also by unicast: if the path has become far slower,
+/// answers of all to each request would be a queue that outlasts the message.
+pub(super) const PROBED: usize = 6;
 /// Copies of a request: it is short, and a lost one costs a round.
 pub(super) const COPIES: usize = 2;
 
@@ -303,8 +252,22 @@ impl Sending {
         let grace = grace + shape.singly * self.answer_takes(shape);
         for (member, awaited) in &mut self.awaited {
             let place = u64::from(slot_index(*member, shape.settings.members, way.message));
-            awaited.due = over + place * self.slot + own + grace;
+            let slot_at = over + place * self.slot;
+            awaited.due = slot_at + own + grace;
+            (awaited.first_at, awaited.asked_at) = (Some(slot_at), slot_at);
         }
+    }
+
+    /// A member begins to respond. Returns the time since it was asked, or had the message.
+    pub fn begins(&mut self, member: u16, now: Instant) -> Option<Span> {
+        // Requests had no response until now: the path is slower than known, also for the others.
+        if let Some(at) = self.slots_at.filter(|_| self.turn > 0 && self.no_response()) {
+            let until = now + (now - at);
+            self.awaited.values_mut().for_each(|awaited| awaited.due = awaited.due.max(until));
+        }
+        let asked_at = self.awaited.get(&member)?.first_at?;
+        let repaired_at = if self.repaired { self.over_at.min(now) } else { asked_at };
+        Some(now - asked_at.max(repaired_at))
     }
 
     /// The next unicast symbol for a member that multicast does not reach, and that member.
@@ -330,13 +293,19 @@ impl Sending {
             self.ask_at = until;
             return Vec::new();
         }
+        // Answers that take as long as each of the last ones did are not late.
+        for awaited in self.awaited.values_mut() {
+            awaited.due = awaited.due.max(awaited.asked_at + shape.delay);
+        }
+        let is_silent = self.no_response();
         let late = self.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
         let mut late: Vec<(u32, u16)> =
             late.map(|(member, awaited)| (awaited.unanswered, *member)).collect();
         // Recently active members first.
         late.sort_unstable();
         // A frame has four bytes before the requests, which have three bytes each.
-        late.truncate((settings.datagram.saturating_sub(4 + shape.code) / 3).max(1));
+        let room = (settings.datagram.saturating_sub(4 + shape.code) / 3).max(1);
+        late.truncate(if is_silent { room.min(PROBED) } else { room });
         if late.is_empty() {
             return Vec::new();
         }
@@ -344,7 +313,6 @@ impl Sending {
         let frame = settings.answer_frame(*added);
         // Requested answers use the channel time that the slots leave; all of it if no member
         // responds, because the slots are then unused.
-        let is_silent = self.no_response();
         let spare = if is_silent { 1.0 } else { self.spare(now, shape) };
         let answer = settings.answer_symbols(*added);
         let mut asked = 0.0;
@@ -365,6 +333,8 @@ impl Sending {
             self.arrivals.asked += f64::from(frames);
             asked += f64::from(frames) * frame.as_ns_f64() / spare;
             awaited.unanswered += 1;
+            awaited.asked_at = now;
+            awaited.first_at.get_or_insert(now);
             requests.push(Request { member: *member, symbols });
         }
         let singly = shape.singly * self.answer_takes(shape);

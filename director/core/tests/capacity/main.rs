@@ -4,6 +4,7 @@
 mod acknowledged;
 mod apart;
 mod bundles;
+mod collapse;
 mod joining;
 mod network;
 mod overload;

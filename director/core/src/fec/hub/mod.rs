@@ -15,10 +15,11 @@ mod way;
 use self::overtaken::Overtaken;
 pub use self::overtaken::Seen;
 pub(super) use self::way::Way;
+use super::delays::Delays;
 use super::frame::Frame;
 use super::passage::Delivered;
 use super::plan::{FecSettings, ResponseKind, Schedule};
-use super::sending::{COPIES, Sending, Shape};
+use super::sending::{COPIES, PROBED, Sending, Shape};
 use crate::capacity::Train;
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -108,6 +109,8 @@ pub struct FecHub {
     apart: BTreeMap<u16, f64>,
     /// Number of consecutive members that only unicast reaches.
     no_multicast_count: u32,
+    /// How long answers take.
+    delays: Delays,
     /// Whether messages to several members go to each of them by unicast: multicast does not work.
     each: bool,
     /// Time on air of a message by unicast and of its answer, in that of the message; 1 or more.
@@ -151,6 +154,7 @@ impl FecHub {
             unreachable: BTreeMap::new(),
             apart: BTreeMap::new(),
             no_multicast_count: 0,
+            delays: Delays::default(),
             each: false,
             charge: 1.0,
             heard_at: Instant::START,
@@ -213,6 +217,7 @@ impl FecHub {
             awaited,
             singly: singly as u64,
             heard_at: self.heard_at,
+            delay: self.delays.least(),
         }
     }
 
@@ -266,7 +271,7 @@ impl FecHub {
             // If no member responds, multicast is probably blocked: probe a few by unicast.
             let no_response = sending.no_response();
             let (unanswered, room) = if no_response {
-                (0, (2 * BLOCKED_AFTER as usize).saturating_sub(self.unreachable.len()))
+                (0, PROBED.saturating_sub(self.unreachable.len()))
             } else {
                 (UNREACHABLE_AFTER, usize::MAX)
             };

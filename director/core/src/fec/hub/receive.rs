@@ -3,10 +3,10 @@
 use super::overtaken::Seen;
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, Way};
 use crate::bundle;
+use crate::fec::awaited::Awaited;
 use crate::fec::code::without_end;
 use crate::fec::frame::{Frame, HEADER, NO_SYMBOL, NOTHING};
 use crate::fec::plan::{ResponseKind, slot_index};
-use crate::fec::sending::Awaited;
 use crate::fec::short::{Added, Short};
 use crate::keys::Keys;
 use crate::pace::TICK;
@@ -104,6 +104,7 @@ impl FecHub {
         }
         let begins = !awaited.responded;
         if begins {
+            self.begins(way, member, now);
             self.has_passed(message, member, now);
         }
         let Some(sending) = self.sending.get_mut(&way) else { return };
@@ -147,6 +148,13 @@ impl FecHub {
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
+    }
+
+    /// A member begins to respond.
+    fn begins(&mut self, way: Way, member: u16, now: Instant) {
+        let sending = self.sending.get_mut(&way);
+        let delay = sending.and_then(|sending| sending.begins(member, now));
+        delay.into_iter().for_each(|delay| self.delays.record(delay));
     }
 
     /// A member has a message, by unicast or by multicast.

@@ -1,9 +1,10 @@
 //! Messages that are handed over: to the group, or to each member by unicast.
 
 use super::{AT_ONCE, FecHub, REMEMBERED, Way};
+use crate::fec::awaited::Awaited;
 use crate::fec::code::{Encoder, Refused, symbol_size};
 use crate::fec::plan::{ResponseKind, Schedule};
-use crate::fec::sending::{Awaited, Sending};
+use crate::fec::sending::Sending;
 use crate::fec::short::Added;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
