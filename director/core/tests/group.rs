@@ -199,11 +199,11 @@ fn collect_past(
                     assert!(result.answers.insert(member, now).is_none(), "answered twice");
                 }
                 HubEvent::Acknowledged { .. } => result.acknowledged += 1,
-                HubEvent::Gap { .. } | HubEvent::MulticastBlocked { .. } => {}
                 HubEvent::Over { lacking, .. } => {
                     result.lacking = lacking.len();
                     (result.frames, result.bytes) = (air.frames, air.bytes);
                 }
+                _ => {}
             }
         }
         if result.lacking != usize::MAX && hub.is_idle() {

@@ -132,6 +132,7 @@ impl Hub {
                     self.events.push(CarrierEvent::Envelope(bytes));
                 }
                 HubEvent::Gap { member } => self.events.push(CarrierEvent::Gap(member)),
+                HubEvent::Vanished { member } => self.events.push(CarrierEvent::Vanished(member)),
                 HubEvent::MulticastBlocked { .. } if self.single => {}
                 HubEvent::MulticastBlocked { .. } => {
                     self.events.push(CarrierEvent::MulticastBlocked)

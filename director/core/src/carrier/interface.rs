@@ -148,6 +148,8 @@ pub enum CarrierEvent {
     Missing(MemberId, Instant),
     /// A datagram that was sent to a member at this time has not been acknowledged in time.
     Timeout(MemberId, Instant),
+    /// A member receives short datagrams, and none of those of a message: longer ones may not pass.
+    Vanished(MemberId),
     /// Multicast does not work: members have a message only by unicast.
     MulticastBlocked,
 }

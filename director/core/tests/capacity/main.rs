@@ -8,6 +8,7 @@ mod collapse;
 mod joining;
 mod network;
 mod overload;
+mod packets;
 mod shared;
 mod tcp;
 

@@ -56,6 +56,12 @@ pub enum HubEvent {
         /// The member.
         member: MemberId,
     },
+    /// A member has requests for its answer, and none of the symbols of the message, more than losses explain:
+    /// datagrams of this length may not pass.
+    Vanished {
+        /// The member.
+        member: MemberId,
+    },
     /// Multicast does not work: some members report that they receive none, or have the message
     /// only by unicast, and no member has it by multicast.
     MulticastBlocked {

@@ -10,6 +10,8 @@ use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::short::{Added, Short};
 use crate::keys::Keys;
 use crate::pace::TICK;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::replay::Checker;
 use crate::switch::{MemberId, MessageId};
 use crate::window::widen;
@@ -18,6 +20,13 @@ use alloc::borrow::Cow;
 
 /// Longest time until a member is asked again whose application has not answered yet.
 const MAX_PATIENCE: Span = Span::from_s(1);
+
+/// Reports of a member that it has no symbol of a message after which datagrams of this length may not pass: one can
+/// be an outage.
+const VANISHED: u32 = 2;
+/// Chance below which losses do not explain that, and the loss that is always possible.
+const UNLIKELY: f64 = 3e-3;
+const MIN_LOSS: f64 = 0.05;
 
 impl FecHub {
     /// Handles frames of a member that share a datagram, or a single one; returns `false` if the code is
@@ -251,6 +260,11 @@ impl FecHub {
         awaited.nacks += 1;
         if awaited.nacks == 1 {
             self.missing.push((member.into(), sending.sent_at));
+        }
+        let has_none = symbols == NO_SYMBOL || symbols == NOTHING && awaited.got_unicast;
+        let by_chance = self.settings.loss.max(MIN_LOSS).powi(sending.next.into());
+        if has_none && awaited.nacks == VANISHED && by_chance < UNLIKELY {
+            self.events.push(HubEvent::Vanished { member: member.into() });
         }
         // Requests by multicast came before the one that it answers.
         if symbols == NOTHING

@@ -27,7 +27,12 @@ impl Hub {
         let count = self.switch.unacknowledged_count(number) as f64;
         let any = (self.rng.uniform() * count) as usize;
         let lacking = self.switch.unacknowledged(number).nth(any);
-        if let Some(member) = lacking.filter(|member| !self.absent.contains(member)) {
+        lacking.into_iter().for_each(|member| self.suspect_member(member, now));
+    }
+
+    /// Packets of the size of messages or answers may not pass to or from a member.
+    pub(super) fn suspect_member(&mut self, member: MemberId, now: Instant) {
+        if !self.absent.contains(&member) {
             // Packets that the session does not send are not worth a search (decision 81).
             let content = self.payload.max(self.answer) + DATA_OVERHEAD;
             let longest = content + ADDED + self.below_datagram();

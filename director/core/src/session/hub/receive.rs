@@ -138,6 +138,7 @@ impl Hub {
                 CarrierEvent::Train(train) => self.capacity.train(train, now),
                 CarrierEvent::Missing(member, _) if self.apart.has(member) => {}
                 CarrierEvent::Missing(_, sent_at) => self.capacity.missing(sent_at, now),
+                CarrierEvent::Vanished(member) => self.suspect_member(member, now),
                 CarrierEvent::MulticastBlocked => {
                     if self.multicast.block(now) {
                         self.set_multicast(false);
