@@ -123,13 +123,45 @@ pub(crate) fn control_dirs() -> Vec<PathBuf> {
 /// When it cannot be created or belongs to another user.
 pub fn own_dir() -> io::Result<PathBuf> {
     let dir = ledger_dir();
+    make_own(&dir)?;
+    Ok(dir)
+}
+
+fn make_own(dir: &Path) -> io::Result<()> {
     // Independent of the umask: a folder that others may write to is not accepted as ours.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
-    if !is_own(&dir) {
-        let why = format!("{} belongs to another user", dir.display());
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| named(dir, &error))?;
+    if !is_own(dir) {
+        let why =
+            format!("{} belongs to another user, or other users can write to it", dir.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    Ok(dir)
+    Ok(())
+}
+
+/// The paths of the files in the folder of the ledger; none if it is missing.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn ledger_files() -> io::Result<Vec<PathBuf>> {
+    files_in(&ledger_dir())
+}
+
+fn files_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(named(dir, &error)),
+        Ok(files) => Ok(files.flatten().map(|file| file.path()).collect()),
+    }
+}
+
+/// The error with the folder's path.
+fn named(dir: &Path, error: &io::Error) -> io::Error {
+    let why = match fs::symlink_metadata(dir) {
+        Ok(meta) if !meta.is_dir() => format!("{} is not a folder: remove it", dir.display()),
+        _ => format!("{}: {error}", dir.display()),
+    };
+    io::Error::new(error.kind(), why)
 }
 
 /// Whether the ledger in `dir` belongs to this user: entries of other users would name processes
@@ -146,16 +178,16 @@ fn is_own(dir: &Path) -> bool {
 /// When the ledger cannot be read; a missing one is empty.
 pub fn collect() -> io::Result<Vec<Leftover>> {
     let dir = ledger_dir();
-    let pages = match fs::read_dir(&dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        pages => pages?,
-    };
+    let pages = ledger_files()?;
+    if pages.is_empty() {
+        return Ok(Vec::new());
+    }
     if !is_own(&dir) {
         let why = "it belongs to another user, or other users can write to it";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     let mut found = Vec::new();
-    for page in pages.flatten().map(|page| page.path()) {
+    for page in pages {
         if page.extension().is_some_and(|extension| extension == "draft") {
             forget_old(&page);
         }
@@ -275,5 +307,20 @@ mod tests {
         fs::create_dir(&own).unwrap();
         std::os::unix::fs::symlink(&group, &link).unwrap();
         assert_eq!([&group, &own, &link].map(|dir| is_named_by_us(dir)), [false, true, false]);
+    }
+
+    /// What failed before: "File exists", without the path.
+    #[test]
+    fn what_is_in_the_way_of_the_folder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, below] = ["file", "file/below"].map(|name| dir.path().join(name));
+        fs::write(&file, "of someone").unwrap();
+        let why = |dir: &Path| make_own(dir).unwrap_err().to_string();
+        let is_file = format!("{} is not a folder: remove it", file.display());
+        assert_eq!([why(&file), files_in(&file).unwrap_err().to_string()], [&*is_file, &is_file]);
+        assert!(why(&below).starts_with(&format!("{}: ", below.display())));
+        assert_eq!(files_in(&dir.path().join("missing")).unwrap(), [PathBuf::new(); 0]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "of someone");
+        make_own(&dir.path().join("own/folder")).unwrap();
     }
 }

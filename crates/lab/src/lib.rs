@@ -51,7 +51,7 @@ pub use error::Error;
 pub use failure::Failure;
 pub use fork_server::{FORK_SERVER, fork_server};
 pub use hardware::attach;
-pub use ledger::{Leftover, collect, ledger_dir, own_dir, pid_namespace};
+pub use ledger::{Leftover, collect, ledger_dir, ledger_files, own_dir, pid_namespace};
 pub use meter::{Meter, Reading, Source};
 pub use netem::{
     Chance, DISTRIBUTION_MOST, DISTRIBUTION_SCALE, JITTER_MOST, Loss, Netem, Passed, Slot,

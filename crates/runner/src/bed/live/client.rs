@@ -110,12 +110,9 @@ pub fn forget() -> io::Result<usize> {
 }
 
 fn doors() -> io::Result<Vec<Door>> {
-    let entries = match fs::read_dir(lab::ledger_dir()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut doors: Vec<Door> = names.filter_map(|name| Door::of_name(&name)).collect();
+    let files = lab::ledger_files()?;
+    let names = files.iter().filter_map(|file| file.file_name()?.to_str());
+    let mut doors: Vec<Door> = names.filter_map(Door::of_name).collect();
     doors.sort_unstable();
     Ok(doors)
 }
