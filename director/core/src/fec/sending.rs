@@ -258,7 +258,7 @@ impl Sending {
         }
     }
 
-    /// A member begins to respond. Returns the time since it was asked, or had the message.
+    /// A member begins to answer. Returns the time since it was asked, or had the message.
     pub fn begins(&mut self, member: u16, now: Instant) -> Option<Span> {
         // Requests had no response until now: the path is slower than known, also for the others.
         if let Some(at) = self.slots_at.filter(|_| self.turn > 0 && self.no_response()) {

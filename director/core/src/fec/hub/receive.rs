@@ -159,7 +159,7 @@ impl FecHub {
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
     }
 
-    /// A member begins to respond.
+    /// A member begins to answer.
     fn begins(&mut self, way: Way, member: u16, now: Instant) {
         let sending = self.sending.get_mut(&way);
         let delay = sending.and_then(|sending| sending.begins(member, now));
@@ -262,7 +262,7 @@ impl FecHub {
             self.missing.push((member.into(), sending.sent_at));
         }
         let has_none = symbols == NO_SYMBOL || symbols == NOTHING && awaited.got_unicast;
-        let by_chance = self.settings.loss.max(MIN_LOSS).powi(sending.next.into());
+        let by_chance = own.loss.max(MIN_LOSS).powi(sending.next.into());
         if has_none && awaited.nacks == VANISHED && by_chance < UNLIKELY {
             self.events.push(HubEvent::Vanished { member: member.into() });
         }
@@ -376,6 +376,44 @@ mod tests {
             }
             let [trip] = trips[..] else { panic!("{trips:?}") };
             assert!((19.0..23.0).contains(&trip), "{trip} ms at {rate} and {down} bit/s");
+        }
+    }
+
+    /// What failed before: nothing said so until the message was late.
+    #[test]
+    fn a_member_that_receives_only_requests_is_reported_once() {
+        // Until when long datagrams do not reach the second member, in ms, and the reports.
+        for (until, expected) in [(1_000, vec![1]), (20, vec![])] {
+            let settings = FecSettings { members: 2, ..FecSettings::default() };
+            let (mut hub, mut members) = group(settings);
+            hub.send(4, &[7; 3_000], ResponseKind::Answers, &[0, 1], None).unwrap();
+            let mut reported = Vec::new();
+            for at in 0..1_000 {
+                let now = Instant::START + at * Span::from_ms(1);
+                while let (Some((to, frame)), _) = hub.poll(now) {
+                    for (number, member) in (0..).zip(&mut members) {
+                        let gets = to.is_none_or(|to| to == number);
+                        let passes = number == 0 || frame.len() < 500 || at >= until;
+                        if gets
+                            && passes
+                            && let Some((message, _)) = member.receive(&frame, now)
+                        {
+                            member.answer(message, vec![9; 100], None, now).unwrap();
+                        }
+                    }
+                }
+                for member in &mut members {
+                    while let (Some(frame), _) = member.poll(now) {
+                        hub.receive(&frame, now);
+                    }
+                }
+                let events = hub.take_events().into_iter();
+                reported.extend(events.filter_map(|event| match event {
+                    HubEvent::Vanished { member } => Some(member),
+                    _ => None,
+                }));
+            }
+            assert_eq!(reported, expected, "{until} ms");
         }
     }
 }
