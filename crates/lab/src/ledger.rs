@@ -179,7 +179,7 @@ fn is_own(dir: &Path) -> bool {
 pub fn collect() -> io::Result<Vec<Leftover>> {
     let dir = ledger_dir();
     let pages = ledger_files()?;
-    if pages.is_empty() {
+    if !dir.exists() {
         return Ok(Vec::new());
     }
     if !is_own(&dir) {
