@@ -282,7 +282,7 @@ impl Trial {
             match event {
                 MemberEvent::Message { number, bytes } => {
                     // An answer that fails shows as a missed deadline.
-                    let _ = self.members[member as usize].answer(number, &bytes, now);
+                    let _ = self.members[member as usize].answer(number, bytes, now);
                     answered = true;
                 }
                 MemberEvent::Joined { .. } => self.join(member as usize, now),

@@ -6,7 +6,6 @@ wire.py member KEY LOCAL HUB COUNT   joins the hub at 127.0.0.1:HUB as a member 
                                      bytes in reverse order
 """
 
-import ipaddress
 import json
 import os
 import socket
@@ -15,122 +14,30 @@ import sys
 import time
 
 import frames
-from primitives import (
-    hkdf_expand,
-    hkdf_extract,
-    hmac_sha256,
-    open_sealed,
-    public_key,
-    seal,
-    sha256,
-    take_members,
-    x25519,
+from envelopes import (
+    ANNOUNCEMENT,
+    ANSWER,
+    ASK,
+    CANNOT,
+    CHOSEN,
+    DATA,
+    HUB,
+    READY,
+    WELCOME,
+    Root,
+    open_data,
+    open_invitation,
+    open_member,
+    open_probe,
+    open_stored,
+    open_topic,
+    read_lifetime,
+    seal_member,
 )
+from noise import Noise, psk_of
+from primitives import hmac_sha256
 
-DATA, ANSWER, ACKNOWLEDGE, ASK, READY, HELLO, PROBE, CANNOT = range(0x21, 0x29)
-WELCOME, ANNOUNCEMENT, ALIVE, CHOSEN, TOPIC, STORED = 0x29, 0x2A, 0x2D, 0x2E, 0x2F, 0x30
-HUB = 0
-PURPOSES = {
-    "message": b"director 4 message",
-    "acknowledgement": b"director 4 acknowledgement",
-    "control": b"director 4 control",
-    "frame": b"director 4 frame",
-}
 UDP_REQUEST_RESPONSE = 0
-
-
-def psk_of(key: bytes) -> bytes:
-    """The key of the handshake, of a pre-shared key."""
-    return hkdf_expand(hkdf_extract(b"director 4 psk", key), b"")
-
-
-class Noise:
-    """Noise_NNpsk0_25519_ChaChaPoly_SHA256 with the prologue `director 4`."""
-
-    def __init__(self, psk: bytes, ephemeral: bytes):
-        # The name has 36 bytes, more than a hash, so it is hashed.
-        self.hash = sha256(b"Noise_NNpsk0_25519_ChaChaPoly_SHA256")
-        self.chain = self.hash
-        self.key, self.nonce = b"", 0
-        self.private, self.public = ephemeral, public_key(ephemeral)
-        self.mix_hash(b"director 4")
-        self.psk = psk
-
-    def mix_hash(self, data: bytes) -> None:
-        """MixHash of the framework."""
-        self.hash = sha256(self.hash + data)
-
-    def outputs(self, secret: bytes, count: int) -> list:
-        """HKDF of the framework, with the chaining key."""
-        key, last, all_outputs = hmac_sha256(self.chain, secret), b"", []
-        for number in range(1, count + 1):
-            last = hmac_sha256(key, last + bytes([number]))
-            all_outputs.append(last)
-        return all_outputs
-
-    def mix_key(self, secret: bytes) -> None:
-        """MixKey of the framework."""
-        self.chain, self.key = self.outputs(secret, 2)
-        self.nonce = 0
-
-    def mix_psk(self) -> None:
-        """MixKeyAndHash of the framework, with the pre-shared key."""
-        self.chain, mixed, self.key = self.outputs(self.psk, 3)
-        self.mix_hash(mixed)
-        self.nonce = 0
-
-    def crypt(self, operation, data: bytes) -> bytes:
-        """Encrypts or decrypts with the next nonce."""
-        done = operation(self.key, bytes(4) + struct.pack("<Q", self.nonce), self.hash, data)
-        self.nonce += 1
-        return done
-
-    def encrypt(self, data: bytes) -> bytes:
-        """EncryptAndHash of the framework."""
-        sealed = self.crypt(seal, data)
-        self.mix_hash(sealed)
-        return sealed
-
-    def decrypt(self, sealed: bytes) -> bytes:
-        """DecryptAndHash of the framework."""
-        data = self.crypt(open_sealed, sealed)
-        self.mix_hash(sealed)
-        return data
-
-    def mix_ephemeral(self, public: bytes) -> None:
-        """The token `e`, with a pre-shared key."""
-        self.mix_hash(public)
-        self.mix_key(public)
-
-    def hello(self, session: bytes = b"") -> bytes:
-        """At a member: the first message."""
-        self.mix_psk()
-        self.mix_ephemeral(self.public)
-        return bytes([HELLO]) + self.public + self.encrypt(session)
-
-    def read_hello(self, hello: bytes) -> bytes:
-        """At a hub; returns the member's public key."""
-        self.mix_psk()
-        self.mix_ephemeral(hello[1:33])
-        self.decrypt(hello[33:])
-        return hello[1:33]
-
-    def welcome(self, other: bytes, body: bytes) -> bytes:
-        """At a hub."""
-        self.mix_ephemeral(self.public)
-        self.mix_key(x25519(self.private, other))
-        return bytes([WELCOME]) + self.public + self.encrypt(body)
-
-    def read_welcome(self, welcome: bytes) -> dict:
-        """At a member: reads the second message."""
-        self.mix_ephemeral(welcome[1:33])
-        self.mix_key(x25519(self.private, welcome[1:33]))
-        return parse_welcome(self.decrypt(welcome[33:]))
-
-    def pair(self, session: bytes) -> "Root":
-        """The keys of the handshake."""
-        first, second = self.outputs(b"", 2)
-        return Root(first + second + self.hash, session)
 
 
 def short(frame: bytes, count: int) -> bytes:
@@ -138,145 +45,6 @@ def short(frame: bytes, count: int) -> bytes:
     message = int.from_bytes(frame[1:3], "big")
     both = (message & 0xFFF) << 12 | (count & 0xFFF)
     return frame[:1] + both.to_bytes(3, "big") + frame[3:]
-
-
-def parse_welcome(body: bytes) -> dict:
-    """The fields of a welcome."""
-    member, members = struct.unpack(">HH", body[16:20])
-    group = "{}.{}.{}.{}:{}".format(*body[20:24], int.from_bytes(body[24:26], "big"))
-    fields = {"session": body[:16], "member": member, "members": members}
-    bits = body[27] if len(body) > 27 else 0
-    rest = body[28:]
-    if body[20:24] == bytes(4) and len(rest) >= 16:
-        address = ipaddress.IPv6Address(rest[:16])
-        group = "[{}]:{}".format(address, int.from_bytes(body[24:26], "big"))
-        rest = rest[16:]
-    store = rest[:8] if bits & 2 and len(rest) >= 8 else None
-    fields |= {"group": group, "answered": body[26] != 0, "reports": bits & 1 != 0}
-    return fields | {"store": store}
-
-
-class Root:
-    """The keys of a handshake, or of the group in an epoch."""
-
-    def __init__(self, secret: bytes, session: bytes):
-        self.session, self.secret = session, hkdf_extract(session, secret)
-
-    def key(self, purpose: str, epoch: int, party: int) -> bytes:
-        """The key of a scope."""
-        return hkdf_expand(self.secret, PURPOSES[purpose] + struct.pack(">III", epoch, party, 0))
-
-    def crypt(self, operation, purpose: str, epoch: int, party: int, number: int, data: bytes):
-        """Seals or opens under a key of a scope."""
-        nonce = struct.pack(">IQ", party, number)
-        aad = self.session + struct.pack(">IIQ", epoch, party, number)
-        return operation(self.key(purpose, epoch, party), nonce, aad, data)
-
-    def seal(self, *scope) -> bytes:
-        """Seals under a key of a scope."""
-        return self.crypt(seal, *scope)
-
-    def open(self, *scope) -> bytes:
-        """Opens under a key of a scope."""
-        return self.crypt(open_sealed, *scope)
-
-
-def open_invitation(pair: Root, datagram: bytes) -> dict:
-    """The fields of an invitation."""
-    count = int.from_bytes(datagram[1:5], "big")
-    body = pair.open("control", 0, HUB, count, datagram[5:])
-    rate, loss, trip, following = struct.unpack(">fBIQ", body[39:56])
-    # Optional: earlier versions end before.
-    bits = body[56] if len(body) > 56 else 0
-    return {
-        "count": count,
-        "epoch": int.from_bytes(body[:4], "big"),
-        "secret": body[4:36],
-        "model": body[36],
-        "datagram": int.from_bytes(body[37:39], "big"),
-        "rate_bit_s": rate,
-        "loss": loss,
-        "round_trip_us": trip,
-        "next": following,
-        "estimated": bool(bits & 1),
-        "apart": bool(bits & 2),
-        "probes": bool(bits & 4),
-        "bundles": bool(bits & 8),
-    }
-
-
-def open_data(group: Root, epoch: int, datagram: bytes) -> tuple:
-    """The number, the chosen receivers (None for all) and the message of the hub."""
-    low, number = struct.unpack(">HI", datagram[1:7])
-    if low != epoch & 0xFFFF:
-        raise ValueError("another epoch")
-    if datagram[0] == DATA:
-        return number, None, group.open("message", epoch, HUB, number, datagram[7:])
-    body = group.open("message", epoch, HUB, number | 1 << 63, datagram[7:])
-    return number, *take_members(body)
-
-
-def read_lifetime(two: bytes):
-    """The lifetime of a message in ms; None if it has none."""
-    both = int.from_bytes(two, "big")
-    return (both & 0x7FF) << (both >> 11) or None
-
-
-def open_topic(group: Root, epoch: int, datagram: bytes) -> tuple:
-    """The number, the receivers, the topic and the message of the hub."""
-    low, number = struct.unpack(">HI", datagram[1:7])
-    if datagram[0] != TOPIC or low != epoch & 0xFFFF:
-        raise ValueError("another kind or epoch")
-    body = group.open("message", epoch, HUB, number | 3 << 62, datagram[7:])
-    members, rest = take_members(body)
-    length = int.from_bytes(rest[:2], "big")
-    return number, members, rest[2 : 2 + length].decode(), rest[2 + length :]
-
-
-def open_stored(group: Root, epoch: int, datagram: bytes) -> tuple:
-    """The number, the receivers, the number in the storage and its distance to the oldest open one,
-    and the message of the hub."""
-    low, number = struct.unpack(">HI", datagram[1:7])
-    if datagram[0] != STORED or low != epoch & 0xFFFF:
-        raise ValueError("another kind or epoch")
-    body = group.open("message", epoch, HUB, number | 1 << 62, datagram[7:])
-    members, rest = take_members(body)
-    return number, members, *struct.unpack(">QH", rest[:10]), rest[10:]
-
-
-def open_probe(group: Root, epoch: int, datagram: bytes) -> tuple:
-    """The count and the member of a probe."""
-    count = int.from_bytes(datagram[3:7], "big")
-    return count, int.from_bytes(group.open("control", epoch, HUB, count, datagram[7:]), "big")
-
-
-PURPOSE_OF = {
-    ANSWER: "message",
-    ACKNOWLEDGE: "acknowledgement",
-    READY: "control",
-    CANNOT: "control",
-    ALIVE: "control",
-}
-
-
-def seal_number(kind: int, number: int) -> int:
-    """The number that seals a message: kinds with the same key differ."""
-    return number | {CANNOT: 1, ALIVE: 2}.get(kind, 0) << 32
-
-
-def seal_member(pair: Root, kind: int, member: int, epoch: int, number: int, body: bytes) -> bytes:
-    """A message of a member."""
-    sealed_number = seal_number(kind, number)
-    head = struct.pack(">BHHI", kind, member, epoch & 0xFFFF, number & 0xFFFFFFFF)
-    return head + pair.seal(PURPOSE_OF[kind], epoch, member + 1, sealed_number, body)
-
-
-def open_member(pair: Root, epoch: int, datagram: bytes) -> tuple:
-    """The kind, member, number and body of a message of a member."""
-    kind, member, _, number = struct.unpack(">BHHI", datagram[:9])
-    sealed_number = seal_number(kind, number)
-    body = pair.open(PURPOSE_OF[kind], epoch, member + 1, sealed_number, datagram[9:])
-    return kind, member, number, body
 
 
 def check_vectors(path: str) -> int:
@@ -360,15 +128,28 @@ def check_vectors(path: str) -> int:
     code = hmac_sha256(pair.key("frame", epoch, 299 + 1), of("frame") + count)[:4]
     same("counted_frame", of("frame") + count[-2:] + code)
     frame, count = of("short_frame"), vectors["short_frame_count"]
-    code = hmac_sha256(
-        pair.key("frame", epoch, 299 + 1), frame + struct.pack(">Q", count)
-    )[:4]
+    code = hmac_sha256(pair.key("frame", epoch, 299 + 1), frame + struct.pack(">Q", count))[:4]
     same("short_frame_signed", short(frame, count) + code)
+    invitation = open_invitation(pair, of("signed_invitation"))
+    same("signed_invitation_signer", invitation["signer"])
+    signed = Root(invitation["secret"], session, invitation["signer"])
+    number, members, message = open_data(signed, epoch, of("signed_data"))
+    same("signed_data_opened", [number, members, message.hex()])
+    number, members, topic, message = open_topic(signed, epoch, of("signed_topic"))
+    same("signed_topic_opened", [number, members, topic, message.hex()])
+    for name in ("data", "chosen"):
+        try:
+            open_data(signed, epoch, of(name))
+        except ValueError:
+            checks += 1
+        else:
+            raise AssertionError(f"{name} is not signed and counts as the hub's")
     # Each changed byte is noticed.
     for name, reader in (
         ("data", lambda bytes_: open_data(group, epoch, bytes_)),
         ("chosen", lambda bytes_: open_data(group, epoch, bytes_)),
         ("invitation", lambda bytes_: open_invitation(pair, bytes_)),
+        ("signed_data", lambda bytes_: open_data(signed, epoch, bytes_)),
     ):
         for at in range(len(of(name))):
             changed = bytearray(of(name))
@@ -417,7 +198,8 @@ class Member:
                 return
             self.received = invitation["count"]
             self.epoch = invitation["epoch"]
-            self.groups[self.epoch] = Root(invitation["secret"], self.welcome["session"])
+            keys = (invitation["secret"], self.welcome["session"], invitation["signer"])
+            self.groups[self.epoch] = Root(*keys)
             self.sent += 1
             available = invitation["model"] == UDP_REQUEST_RESPONSE
             body = struct.pack(">H", 1 << UDP_REQUEST_RESPONSE)

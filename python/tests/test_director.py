@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "director" / "python"))
 
 director: Any = importlib.import_module("thingbed_director")
+loading: Any = importlib.import_module("thingbed_director._library")
 
 
 class Library:
@@ -62,7 +63,7 @@ class Library:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library()
-    monkeypatch.setattr(director, "_library", library)
+    monkeypatch.setattr(loading, "_loaded", library)
     return library
 
 

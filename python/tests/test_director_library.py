@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "director" / "python"))
 
 director: Any = importlib.import_module("thingbed_director")
+loading: Any = importlib.import_module("thingbed_director._library")
 
 KEY = b"a key of sixteen bytes"
 # No test fails because the machine is busy.
@@ -39,7 +40,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
     if path is None:
         pytest.skip("no C library: cargo build -p thingbed-director-c")
     monkeypatch.setenv("DIRECTOR_LIBRARY", str(path))
-    monkeypatch.setattr(director, "_library", None)
+    monkeypatch.setattr(loading, "_loaded", None)
 
 
 def addresses() -> list[str]:
@@ -112,6 +113,24 @@ def test_a_key_that_is_too_short_is_an_error_with_its_reason() -> None:
         asyncio.run(run())
 
 
+def test_a_hub_signs_with_a_key_for_each_member() -> None:
+    async def run(keys: Any) -> Any:
+        hub, own = addresses()
+        async with (
+            director.Listener(KEY, own, hub) as meter,
+            director.Session(keys, hub, [own], signed=True) as session,
+        ):
+            assert await session.ready(PATIENT)
+            collecting = asyncio.create_task(session.collect(b"a price"))
+            request = await meter.next(PATIENT)
+            request.reply(request.message)
+            return (await collecting).answers
+
+    assert asyncio.run(asyncio.wait_for(run([KEY]), PATIENT)) == {0: b"a price"}
+    with pytest.raises(director.DirectorError, match="its own key"):
+        asyncio.run(run(KEY))
+
+
 def test_a_text_is_no_key() -> None:
     # What failed before: an error of ctypes.
     ends: list[Callable[[], object]] = [
@@ -168,7 +187,7 @@ def test_an_iterator_ends_with_an_error_if_its_object_is_over() -> None:
         assert await session.receive(0.001) is None
         assert not session.is_over
         assert not meter.is_over
-        director._c().director_session_free(session._handle)
+        loading.library().director_session_free(session._handle)
         assert session.is_over
         with pytest.raises(director.DirectorError, match="it has ended"):
             async for _ in session.messages():

@@ -24,7 +24,8 @@ pub fn run(spec: &GatewaySpec) -> Result<(), Error> {
         }
     };
     let settings = Settings {
-        key: spec.key.clone().into_bytes(),
+        keys: vec![spec.key.clone().into_bytes()],
+        signed: false,
         local: spec.local,
         mqtt: SocketAddr::from((Ipv4Addr::LOCALHOST, MQTT_PORT)),
         period_s: Settings::PERIOD_S,

@@ -43,6 +43,8 @@ enum director_outcome {
  *                              the hub, 15 or more (default: none)
  *    "storage": "folder",  the hub or a member keeps stored messages there (default: none), up to
  *    "storage_bytes": 16777216,
+ *    "signed": false,      the hub signs its messages, so that no member can pose as it towards others: needs a key
+ *                          for each member (director_initiate_keys), and 64 bytes per message
  *    "warnings": true,     the hub writes to standard error what its operator should know, such as a
  *                          member with another key, at most once a minute (default: false)
  *    "insecure_on_purpose": false}

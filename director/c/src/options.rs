@@ -25,6 +25,7 @@ pub struct Options {
     keep_alive_s: Option<f64>,
     storage: Option<String>,
     storage_bytes: u64,
+    signed: bool,
     warnings: bool,
     insecure_on_purpose: bool,
 }
@@ -46,6 +47,7 @@ impl Default for Options {
             keep_alive_s: None,
             storage: None,
             storage_bytes: 16 << 20,
+            signed: false,
             warnings: false,
             insecure_on_purpose: false,
         }
@@ -100,7 +102,8 @@ impl Options {
             .targets(QosTargets { deadline: deadline.map(span), ..QosTargets::default() })
             .assume(conditions)
             .models(&self.models)
-            .places(self.places);
+            .places(self.places)
+            .signed(self.signed);
         let session = match &self.announce {
             Some(name) => session.announce(name),
             None => session,
@@ -160,7 +163,7 @@ mod tests {
         assert_eq!(error_of(r#"{"group": "239.255.77.78:5777"}"#), "");
         assert_eq!(error_of(r#"{"keep_alive_s": 15}"#), "");
         assert_eq!(error_of(r#"{"storage": "folder"}"#), "");
-        assert_eq!(error_of(r#"{"warnings": true}"#), "");
+        assert_eq!(error_of(r#"{"warnings": true, "signed": true}"#), "");
         let error = error_of(r#"{"storage": "folder", "storage_bytes": 9}"#);
         assert!(error.contains("`storage_bytes` is 9; use a value from 1000"), "{error}");
         for wrong in ["14.9", "-1", "1e300"] {

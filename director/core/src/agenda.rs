@@ -22,19 +22,26 @@ impl<K> Default for Agenda<K> {
 impl<K: Ord + Copy> Agenda<K> {
     /// The state of one changes.
     pub fn touch(&mut self, key: K) {
-        self.rest(key, None);
-        self.active.insert(key);
+        // One that is active has no time.
+        if self.active.insert(key) {
+            self.forget_time(key);
+        }
     }
 
     /// One has nothing to do before `until`, or before it is touched.
     pub fn rest(&mut self, key: K, until: Option<Instant>) {
-        self.active.remove(&key);
-        if let Some(at) = self.wakes.remove(&key) {
-            self.times.remove(&(at, key));
+        if !self.active.remove(&key) {
+            self.forget_time(key);
         }
         if let Some(at) = until {
             self.times.insert((at, key));
             self.wakes.insert(key, at);
+        }
+    }
+
+    fn forget_time(&mut self, key: K) {
+        if let Some(at) = self.wakes.remove(&key) {
+            self.times.remove(&(at, key));
         }
     }
 

@@ -2,10 +2,10 @@
 //! the same by RustCrypto, with `ring`'s names. `ring` needs a C compiler for the target.
 
 #[cfg(feature = "std")]
-pub(crate) use ring::{aead, digest, hkdf, hmac};
+pub(crate) use ring::{aead, digest, hkdf, hmac, signature};
 
 #[cfg(not(feature = "std"))]
-pub(crate) use portable::{aead, digest, hkdf, hmac};
+pub(crate) use portable::{aead, digest, hkdf, hmac, signature};
 
 /// Also compiled in tests, which compare both.
 #[cfg(any(test, not(feature = "std")))]
@@ -195,6 +195,55 @@ mod portable {
             }
         }
     }
+
+    /// Ed25519 (RFC 8032).
+    pub(crate) mod signature {
+        use super::Unspecified;
+        use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+
+        pub(crate) struct Algorithm;
+        pub(crate) static ED25519: Algorithm = Algorithm;
+
+        /// Has the public key of a pair.
+        pub(crate) trait KeyPair {
+            fn public_key(&self) -> &[u8; 32];
+        }
+
+        pub(crate) struct Ed25519KeyPair(SigningKey, [u8; 32]);
+
+        impl Ed25519KeyPair {
+            pub(crate) fn from_seed_unchecked(seed: &[u8]) -> Result<Self, Unspecified> {
+                let key = SigningKey::from_bytes(seed.first_chunk().ok_or(Unspecified)?);
+                let public = key.verifying_key().to_bytes();
+                Ok(Self(key, public))
+            }
+
+            pub(crate) fn sign(&self, data: &[u8]) -> [u8; 64] {
+                self.0.sign(data).to_bytes()
+            }
+        }
+
+        impl KeyPair for Ed25519KeyPair {
+            fn public_key(&self) -> &[u8; 32] {
+                &self.1
+            }
+        }
+
+        pub(crate) struct UnparsedPublicKey<B>(B);
+
+        impl<B: AsRef<[u8]>> UnparsedPublicKey<B> {
+            pub(crate) fn new(_: &'static Algorithm, bytes: B) -> Self {
+                Self(bytes)
+            }
+
+            pub(crate) fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), Unspecified> {
+                let key = self.0.as_ref().try_into().map_err(|_| Unspecified)?;
+                let key = VerifyingKey::from_bytes(key).map_err(|_| Unspecified)?;
+                let signature = signature.try_into().map_err(|_| Unspecified)?;
+                key.verify_strict(data, &signature).map_err(|_| Unspecified)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -235,6 +284,25 @@ mod tests {
             let salt = portable::hkdf::Salt::new(portable::hkdf::HKDF_SHA256, &key).extract(&data);
             salt.expand(&[b"a", &key], Length(length)).unwrap().fill(&mut ours).unwrap();
             prop_assert_eq!(theirs, ours);
+        }
+
+        #[test]
+        fn what_one_library_signs_the_other_verifies(seed: [u8; 32], data in bytes(300), at in 0..64_usize) {
+            use portable::signature::KeyPair as _;
+            use ring::signature::KeyPair as _;
+            let other = ring::signature::Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
+            let own = portable::signature::Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
+            prop_assert_eq!(other.public_key().as_ref(), own.public_key());
+            let mut signature = own.sign(&data);
+            let same = other.sign(&data);
+            prop_assert_eq!(same.as_ref(), &signature);
+            let theirs = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, own.public_key());
+            let ours = portable::signature::UnparsedPublicKey::new(&portable::signature::ED25519, own.public_key());
+            prop_assert!(theirs.verify(&data, &signature).is_ok());
+            prop_assert!(ours.verify(&data, &signature).is_ok());
+            signature[at] ^= 1;
+            prop_assert!(theirs.verify(&data, &signature).is_err());
+            prop_assert!(ours.verify(&data, &signature).is_err());
         }
 
         #[test]

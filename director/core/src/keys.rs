@@ -7,11 +7,15 @@
 //! The associated data cover session, epoch, sender and number, so a sealed message cannot be
 //! replayed as another one.
 
+mod psk;
+
+pub use self::psk::{MIN_KEY, Psk, ShortKey};
 use crate::crypto::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use crate::crypto::{digest, hkdf, hmac};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::platform::{self, Arc, Mutex};
+use crate::signature::Authority;
 use crate::switch::MessageId;
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -21,8 +25,6 @@ pub const SEAL: usize = 16;
 /// Length of a frame's authentication code, in bytes: the shortest of IEEE 802.15.4 (MIC-32).
 /// It keeps foreign frames out of the decoder; the AEAD tag authenticates the whole message.
 pub const CODE: usize = 4;
-/// Minimum length of a pre-shared key, in bytes.
-pub const MIN_KEY: usize = 16;
 
 /// The sender of a sealed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,45 +81,8 @@ impl Use {
     }
 }
 
-/// The pre-shared key is too short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("key of {0} bytes is too short: use at least {MIN_KEY} random bytes")]
-pub struct ShortKey(usize);
-
 /// The identifier of a session: 128 random bits, which the hub draws at its start.
 pub type SessionId = [u8; 16];
-
-/// A pre-shared key. It only authenticates handshakes: no message is sealed under it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Psk([u8; 32]);
-
-impl fmt::Debug for Psk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Psk(..)")
-    }
-}
-
-impl Psk {
-    /// From a key that both ends share.
-    ///
-    /// # Errors
-    /// [`ShortKey`] if `key` is shorter than 16 bytes.
-    pub fn new(key: &[u8]) -> Result<Self, ShortKey> {
-        if key.len() < MIN_KEY {
-            return Err(ShortKey(key.len()));
-        }
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"director 4 psk");
-        let mut bytes = [0; 32];
-        let filled = salt.extract(key).expand(&[], Length(32)).and_then(|okm| okm.fill(&mut bytes));
-        debug_assert!(filled.is_ok(), "32 bytes are not too many for HKDF");
-        Ok(Self(bytes))
-    }
-
-    /// Its 32 bytes for a handshake.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
 
 /// A root key, or none: security is on unless explicitly disabled.
 #[derive(Clone)]
@@ -126,6 +91,8 @@ pub struct Root {
     /// Before the first count of control messages.
     first_count: u32,
     secret: Option<hkdf::Prk>,
+    /// Who signs the hub's messages under this root.
+    authority: Authority,
     /// The last keys of [`Self::recent`]: to derive them takes longer than to seal a short message.
     recent: Arc<Mutex<VecDeque<Arc<Keys>>>>,
 }
@@ -154,18 +121,26 @@ impl Root {
     pub fn new(secret: &[u8], session: SessionId) -> Self {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session);
         let secret = Some(salt.extract(secret));
-        Self { session, first_count: 0, secret, recent: Arc::default() }
+        let authority = Authority::default();
+        Self { session, first_count: 0, secret, authority, recent: Arc::default() }
     }
 
     /// Without a key: everyone on the path can read and forge all messages.
     pub fn insecure(session: SessionId) -> Self {
-        Self { session, first_count: 0, secret: None, recent: Arc::default() }
+        let authority = Authority::default();
+        Self { session, first_count: 0, secret: None, authority, recent: Arc::default() }
     }
 
     /// The same between the hub and the start of a member that has drawn these random bytes.
     pub fn insecure_pair(session: SessionId, drawn: &[u8]) -> Self {
         let first_count = drawn.first_chunk().map_or(0, |first| u32::from_be_bytes(*first));
         Self { first_count, ..Self::insecure(session) }
+    }
+
+    /// The same where the hub signs its messages to all, which other members could forge.
+    #[must_use]
+    pub fn signed(self, authority: Authority) -> Self {
+        Self { authority, recent: Arc::default(), ..self }
     }
 
     /// The number before the first count of control messages. Without security it separates those
@@ -226,9 +201,11 @@ impl Root {
         // A scope is either for frames or for sealed messages, so it uses one of the two.
         let frames = matches!(scope.purpose, Use::Frame | Use::UplinkFrame);
         let seal = |key: [u8; 32]| UnboundKey::new(&CHACHA20_POLY1305, &key).ok();
+        let is_signed = scope.purpose == Use::Message && scope.from == Party::Hub;
         Keys {
             session: self.session,
             scope,
+            authority: if is_signed { self.authority.clone() } else { Authority::default() },
             seal: key.filter(|_| !frames).and_then(seal).map(LessSafeKey::new),
             code: key.filter(|_| frames).map(|key| hmac::Key::new(hmac::HMAC_SHA256, &key)),
         }
@@ -267,6 +244,7 @@ impl Scope {
 pub struct Keys {
     session: SessionId,
     scope: Scope,
+    authority: Authority,
     seal: Option<LessSafeKey>,
     code: Option<hmac::Key>,
 }
@@ -306,9 +284,12 @@ impl Keys {
     pub(crate) fn seal_after(&self, head: &[u8], number: MessageId, parts: &[&[u8]]) -> Vec<u8> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         // With room for the end marker of an encoder.
-        let mut sealed = Vec::with_capacity(head.len() + length + SEAL + 1);
+        let added = self.authority.signature_len() + SEAL + 1;
+        let mut sealed = Vec::with_capacity(head.len() + length + added);
         sealed.extend_from_slice(head);
         parts.iter().for_each(|part| sealed.extend_from_slice(part));
+        let signature = self.authority.sign(&self.bound(number), &sealed[head.len()..]);
+        sealed.extend(signature.into_iter().flatten());
         if let Some(key) = &self.seal {
             let (aad, content) = (Aad::from(self.bound(number)), &mut sealed[head.len()..]);
             match key.seal_in_place_separate_tag(self.nonce(number), aad, content) {
@@ -338,6 +319,8 @@ impl Keys {
             let length = key.open_in_place(self.nonce(number), aad, sealed).ok()?.len();
             bytes.truncate(head + length);
         }
+        let content = self.authority.verified(&self.bound(number), bytes.get(head..)?)?;
+        bytes.truncate(head + content);
         bytes.drain(..head);
         Some(bytes)
     }

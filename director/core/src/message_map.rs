@@ -1,7 +1,7 @@
 //! Entries by message number. Numbers of open messages follow one another, new ones come last, and old
 //! ones go first: a sorted ring needs no nodes, and finds most entries without a search.
 
-use crate::switch::MessageId;
+use crate::ids::MessageId;
 use alloc::collections::VecDeque;
 
 /// A map by message number, in their order. An entry in the middle moves up to half of the others when
@@ -61,6 +61,11 @@ impl<V> MessageMap<V> {
 
     /// Sets the entry of a number; returns the one before.
     pub fn insert(&mut self, number: MessageId, value: V) -> Option<V> {
+        // Most are new.
+        if self.entries.back().is_none_or(|(last, _)| *last < number) {
+            self.entries.push_back((number, value));
+            return None;
+        }
         match self.place(number) {
             Ok(place) => Some(core::mem::replace(&mut self.entries[place].1, value)),
             Err(place) => {

@@ -4,14 +4,13 @@
 //! A session uses the largest packets that the system permits. If a message is late, packets of
 //! several sizes go to a member, which answers each with a packet of the same size. So both
 //! directions are checked. If only smaller packets come back, the session uses these. After a while
-//! it tries larger ones again.
+//! it tries larger ones again: loss can look like a limit, and a limit can end.
 
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MemberId;
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
-use core::ops::Range;
 
 /// Sizes that are tried, in bytes: jumbo frames, FDDI, Ethernet, tunnels, the minimum of IPv6,
 /// X.25, the usual limit of datagrams over IPv4, point-to-point links, 802.15.4 (RFC 1191, 7.1).
@@ -24,8 +23,12 @@ const MAX_SLOWER: u32 = 6;
 const MAX_ROUNDS: u32 = 40;
 /// Chance that loss looks like a limit. RFC 8899 sends three probes; here as many as it takes.
 const ERROR: f64 = 3e-3;
-/// Time after which larger packets are tried again (PMTU_RAISE_TIMER, RFC 8899, 5.1.1).
+/// Time after which larger packets are tried again, doubled with each try up to PMTU_RAISE_TIMER (RFC 8899,
+/// 5.1.1).
+const FIRST_RAISE: Span = Span::from_s(15);
 const RAISE_AFTER: Span = Span::from_s(600);
+/// Number of times after which it is no longer doubled.
+const MAX_RAISES: u32 = 6;
 /// Time between two searches for a member; doubled after each search that finds no limit.
 const SEARCH_EVERY: Span = Span::from_s(5);
 /// Maximum number of times that it is doubled: if the path carries all, and if it carries nothing.
@@ -45,6 +48,8 @@ struct Search {
     due: Instant,
     /// Time until the first answer: others can take as long.
     waited: Span,
+    /// Whether it tries larger packets than the member's limit.
+    raises: bool,
     /// Whether it has ended without an answer. Late ones still count: the path may have become far slower.
     is_over: bool,
 }
@@ -58,6 +63,17 @@ struct Known {
     next_at: Instant,
     /// Consecutive searches that have found no limit.
     failed: u32,
+    /// Time of the next search for larger packets, and the number of those before.
+    raise_at: Instant,
+    raises: u32,
+}
+
+impl Known {
+    /// Larger packets are tried again later.
+    fn put_off_raise(&mut self, now: Instant) {
+        let wait = (FIRST_RAISE * (1 << self.raises)).min(RAISE_AFTER);
+        (self.raise_at, self.raises) = (now + wait, (self.raises + 1).min(MAX_RAISES));
+    }
 }
 
 /// The packet size of the paths to all members.
@@ -69,8 +85,10 @@ pub struct PathMtu {
     bundle: u32,
     members: BTreeMap<MemberId, Known>,
     search: Option<Search>,
-    /// Time of the next search for larger packets.
-    raise_at: Option<Instant>,
+    /// The largest packet that was of use so far, in bytes.
+    used: u32,
+    /// See [`Self::find_narrowest`]; each poll of the hub needs it.
+    narrowest: Option<(u32, Instant, MemberId)>,
 }
 
 impl Search {
@@ -105,17 +123,19 @@ impl Search {
 impl PathMtu {
     /// Paths that carry packets of `limit` bytes, as far as known.
     pub fn new(limit: u32) -> Self {
-        Self { limit, bundle: 0, members: BTreeMap::new(), search: None, raise_at: None }
+        Self { limit, bundle: 0, members: BTreeMap::new(), search: None, used: 0, narrowest: None }
     }
 
     /// Sets the limit that is configured or that the system knows.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
+        self.find_narrowest();
     }
 
     /// A member has left: what its path carries no longer matters.
     pub fn remove(&mut self, member: MemberId) {
         self.members.remove(&member);
+        self.find_narrowest();
         self.search.take_if(|search| search.member == member);
     }
 
@@ -145,6 +165,7 @@ impl PathMtu {
     /// The same for a message that is in no bundle of the hub.
     pub fn suspect_alone(&mut self, member: MemberId, used: u32, now: Instant) {
         let is_searching = self.is_searching();
+        self.used = self.used.max(used);
         let known = self.members.entry(member).or_default();
         if is_searching || now < known.next_at {
             return;
@@ -153,7 +174,8 @@ impl PathMtu {
         let largest = known.limit.map_or(self.limit, |found| found.min(self.limit));
         let largest = largest.min(used);
         if largest > SIZES[SIZES.len() - 1] {
-            self.search(member, 0..largest, now);
+            let sizes = SIZES.into_iter().filter(|size| *size < largest);
+            self.search(member, sizes.chain([largest]), now);
         }
     }
 
@@ -162,12 +184,11 @@ impl PathMtu {
         self.search.as_ref().is_some_and(|search| !search.is_over)
     }
 
-    fn search(&mut self, member: MemberId, sizes: Range<u32>, now: Instant) {
-        let tried = SIZES.into_iter().filter(|size| sizes.contains(size));
-        let answers = tried.chain([sizes.end]).map(|size| (size, 0)).collect();
+    fn search(&mut self, member: MemberId, sizes: impl Iterator<Item = u32>, now: Instant) {
         let mut search = Search {
             member,
-            answers,
+            answers: sizes.map(|size| (size, 0)).collect(),
+            raises: false,
             left: Vec::new(),
             rounds: 0,
             began_at: now,
@@ -200,27 +221,32 @@ impl PathMtu {
     /// Time of the next probe, if any.
     pub fn next_at(&self) -> Option<Instant> {
         match &self.search {
-            Some(search) if search.is_over => None,
-            Some(search) if search.left.is_empty() => Some(search.due),
-            Some(_) => Some(Instant::START),
-            None => None,
+            Some(search) if !search.is_over && search.left.is_empty() => Some(search.due),
+            Some(search) if !search.is_over => Some(Instant::START),
+            _ => self.narrowest.map(|(_, at, _)| at),
         }
+    }
+
+    /// Finds the smallest limit, the time at which larger packets are tried, and the member. It decides the
+    /// packet size of all members, so only that path is worth a search.
+    fn find_narrowest(&mut self) {
+        let of = |(member, known): (&MemberId, &Known)| {
+            let limit = known.limit.filter(|limit| *limit < self.limit)?;
+            Some((limit, known.raise_at, *member))
+        };
+        self.narrowest = self.members.iter().filter_map(of).min();
     }
 
     /// Tries larger packets to the member with the smallest limit.
     fn raise(&mut self, now: Instant) {
-        if self.is_searching() || self.raise_at.is_none_or(|at| now < at) {
-            return;
-        }
-        let limit = self.limit;
-        let found = self.members.iter().filter_map(|(member, known)| Some((known.limit?, *member)));
-        // The smallest limit decides the packet size of all members, so only that path is worth a
-        // search.
-        let found = found.filter(|(found, _)| *found < limit).min();
-        self.raise_at = found.map(|_| now + RAISE_AFTER);
-        if let Some((size, member)) = found {
-            self.search(member, size..limit, now);
-        }
+        let due = self.narrowest.filter(|(_, at, _)| *at <= now && !self.is_searching());
+        let Some((size, _, member)) = due else { return };
+        // On slow paths all sizes would take seconds each time: the next one, and what is of use.
+        let largest = self.used.clamp(size + 1, self.limit);
+        let next = SIZES.into_iter().rev().find(|next| *next > size);
+        let sizes = [size].into_iter().chain(next.filter(|next| *next < largest));
+        self.search(member, sizes.chain([largest]), now);
+        self.search.iter_mut().for_each(|search| search.raises = true);
     }
 
     fn end_round(&mut self, now: Instant) {
@@ -233,20 +259,25 @@ impl PathMtu {
             search.begin();
             return;
         }
-        let (member, largest) = (search.member, search.largest());
+        let (member, largest, raises) = (search.member, search.largest(), search.raises);
         search.is_over = true;
         self.search.take_if(|_| best.is_some());
         let known = self.members.entry(member).or_default();
+        if limit.is_some() && !raises {
+            known.raises = 0;
+        }
+        if limit.is_some() || raises {
+            known.put_off_raise(now);
+        }
         if limit.is_some() {
             (known.limit, known.failed) = (limit, 0);
-            self.raise_at.get_or_insert(now + RAISE_AFTER);
         } else {
-            // A search below the limit of the system says nothing of larger packets, so a known
-            // limit stays.
-            known.limit = known.limit.filter(|_| !whole || largest < self.limit);
+            // A search below a known limit says nothing of larger packets, so it stays.
+            known.limit = known.limit.filter(|_| !whole || !raises && largest < self.limit);
             known.failed = (known.failed + 1).min(MAX_DOUBLED[usize::from(best.is_none())]);
         }
         known.next_at = now + (SEARCH_EVERY * (1 << known.failed));
+        self.find_narrowest();
     }
 
     /// A member has answered a probe of `size` bytes. Returns whether the search is over.
@@ -279,9 +310,9 @@ mod tests {
     const ROUND: Span = Span::from_ms(100);
 
     /// Runs a search over a path with this limit and loss; returns the number of probes.
-    fn run(mtu: &mut PathMtu, now: &mut Instant, path: u32, loss: f64) -> u32 {
+    fn search(mtu: &mut PathMtu, now: &mut Instant, path: u32, loss: f64) -> u32 {
         let (mut probes, mut state) = (0, 7_u64);
-        while let Some(at) = mtu.next_at() {
+        while let Some(at) = mtu.next_at().filter(|at| *at <= *now || mtu.is_searching()) {
             *now = (*now).max(at);
             while let Some((member, size)) = mtu.poll(*now, ROUND) {
                 probes += 1;
@@ -299,17 +330,37 @@ mod tests {
     fn a_limit_is_found_and_left_again() {
         let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
         mtu.suspect(3, 1_500, now);
-        let probes = run(&mut mtu, &mut now, 600, 0.0);
+        let probes = search(&mut mtu, &mut now, 600, 0.0);
         assert_eq!((mtu.size(), mtu.is_reduced()), (576, true));
         assert!(probes < 25, "{probes}");
         assert!(now < Instant::START + 5 * ROUND, "{now:?}");
+        // Larger ones are tried again, less and less often.
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let before = core::mem::replace(&mut now, mtu.next_at().unwrap());
+            waits.push((now - before).as_ms() as u64 / 1_000);
+            assert_eq!(mtu.poll(before, ROUND), None);
+            search(&mut mtu, &mut now, 600, 0.0);
+            assert_eq!(mtu.size(), 576);
+        }
+        assert_eq!(waits, [15, 30, 60, 120, 240, 480, 600, 600]);
         // Later the path carries everything again.
-        now += RAISE_AFTER - Span::from_ns(1);
-        assert_eq!(mtu.poll(now, ROUND), None);
-        now += RAISE_AFTER;
-        assert_eq!(mtu.poll(now, ROUND), Some((3, 576)));
-        run(&mut mtu, &mut now, 9_000, 0.0);
-        assert_eq!((mtu.size(), mtu.is_reduced()), (1_500, false));
+        now = mtu.next_at().unwrap();
+        search(&mut mtu, &mut now, 9_000, 0.0);
+        assert_eq!((mtu.size(), mtu.is_reduced(), mtu.next_at()), (1_500, false, None));
+    }
+
+    /// What is of use passes, so no limit is left, though larger packets were not tried.
+    #[test]
+    fn a_limit_that_was_none_ends_soon() {
+        let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
+        mtu.suspect(3, 285, now);
+        search(&mut mtu, &mut now, 200, 0.0);
+        assert_eq!(mtu.size(), 127);
+        now = mtu.next_at().unwrap();
+        assert!(now < Instant::START + Span::from_s(16));
+        search(&mut mtu, &mut now, 1_500, 0.3);
+        assert_eq!((mtu.size(), mtu.next_at()), (1_500, None));
     }
 
     #[test]
@@ -317,7 +368,7 @@ mod tests {
         for loss in [0.2, 0.5, 0.8] {
             let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
             mtu.suspect(0, 1_500, now);
-            run(&mut mtu, &mut now, 1_500, loss);
+            search(&mut mtu, &mut now, 1_500, loss);
             assert_eq!(mtu.size(), 1_500, "{loss}");
         }
         let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
@@ -325,7 +376,7 @@ mod tests {
         for _ in 0..600 {
             now += Span::from_s(1);
             mtu.suspect(0, 1_500, now);
-            probes += run(&mut mtu, &mut now, 0, 0.0);
+            probes += search(&mut mtu, &mut now, 0, 0.0);
         }
         assert_eq!(mtu.size(), 1_500);
         assert!(probes < 200, "in ten minutes of an outage: {probes}");
@@ -335,9 +386,9 @@ mod tests {
     fn the_narrowest_path_limits_all_and_so_does_the_system() {
         let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
         mtu.suspect(1, 1_500, now);
-        run(&mut mtu, &mut now, 1_300, 0.0);
+        search(&mut mtu, &mut now, 1_300, 0.0);
         mtu.suspect(2, 1_500, now);
-        run(&mut mtu, &mut now, 700, 0.0);
+        search(&mut mtu, &mut now, 700, 0.0);
         assert_eq!(mtu.size(), 576);
         mtu.set_limit(113);
         assert_eq!((mtu.size(), mtu.is_reduced()), (113, false));

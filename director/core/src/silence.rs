@@ -14,6 +14,9 @@ const MIN_SILENT: Span = Span::from_ms(200);
 const MAX_SILENT: Span = Span::from_s(10);
 /// Chance of a number of timeouts in a row by losses alone from which losses do not explain them.
 const UNLIKELY: f64 = 0.02;
+/// Share of attempts with a response from which it is [`SILENT`] in any case, without a logarithm: a little more
+/// than 1 - `UNLIKELY`^(1 / `SILENT`), 0.624.
+const FEW_LOSSES: f64 = 0.63;
 /// Maximum number of timeouts in a row that losses explain: a response to one of ten.
 const MAX_EXPLAINED: u32 = 28;
 /// Weight of a response in the mean number of attempts.
@@ -22,6 +25,9 @@ const WEIGHT: f64 = 0.25;
 /// Number of timeouts in a row from which a path counts as silent if this share of attempts has a
 /// response, 0 to 1: losses do not explain them.
 fn silent_from(share: f64) -> u32 {
+    if share >= FEW_LOSSES {
+        return SILENT;
+    }
     let by_chance = UNLIKELY.ln() / (1.0 - share).max(1e-9).ln();
     (by_chance.ceil().min(f64::from(MAX_EXPLAINED)) as u32).max(SILENT)
 }
@@ -104,7 +110,7 @@ mod tests {
     #[test]
     fn losses_explain_timeouts_in_a_row() {
         // ln 0.02 / ln(1 - share), by hand: 30 % loss in each direction, 58 %.
-        assert_eq!([1.0, 0.49, 0.1764, 0.01].map(silent_from), [4, 6, 21, 28]);
+        assert_eq!([1.0, 0.63, 0.62, 0.49, 0.1764, 0.01].map(silent_from), [4, 4, 5, 6, 21, 28]);
         let mut silence = Silence::new();
         let after = |silence: &mut Silence, timeouts: u32| {
             (0..timeouts).for_each(|_| silence.timeout());

@@ -2,16 +2,15 @@
 //! ready, send new messages on the new model, resend unacknowledged ones under the same number,
 //! and retire the old model when it has no outstanding messages.
 
+use crate::member_set::MemberSet;
+use crate::message_map::MessageMap;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::{Instant, Span};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
-/// A message number; the same on all models.
-pub type MessageId = u64;
-/// A member of the group; a single peer is a group of one.
-pub type MemberId = u32;
+pub use crate::ids::{MemberId, MessageId};
 
 /// Actions for the I/O driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +81,7 @@ pub struct Switch {
     /// Current stage per member.
     members: BTreeMap<MemberId, Stage>,
     /// Members without an acknowledgement, per message.
-    open: BTreeMap<MessageId, BTreeSet<MemberId>>,
+    open: MessageMap<MemberSet>,
     /// Time of the next `Ask`.
     ask_at: Instant,
     /// Time between two `Ask` actions, doubled while no member answers.
@@ -99,7 +98,7 @@ impl Switch {
     pub fn new(model: ModelId, members: impl IntoIterator<Item = MemberId>, timeout: Span) -> Self {
         let now = Stage { model, epoch: 0 };
         let members = members.into_iter().map(|member| (member, now)).collect();
-        let open = BTreeMap::new();
+        let open = MessageMap::default();
         Self {
             now,
             next: None,
@@ -129,6 +128,11 @@ impl Switch {
         self.members.keys().copied()
     }
 
+    /// Number of members.
+    pub fn count(&self) -> usize {
+        self.members.len()
+    }
+
     /// Number of messages with missing acknowledgements.
     pub fn open(&self) -> usize {
         self.open.len()
@@ -136,27 +140,27 @@ impl Switch {
 
     /// Whether a message has missing acknowledgements.
     pub fn is_open(&self, message: MessageId) -> bool {
-        self.open.contains_key(&message)
+        self.open.contains(message)
     }
 
     /// Number of members that have not acknowledged a message.
     pub fn unacknowledged_count(&self, message: MessageId) -> usize {
-        self.open.get(&message).map_or(0, BTreeSet::len)
+        self.open.get(message).map_or(0, MemberSet::len)
     }
 
     /// Members that have not acknowledged a message.
     pub fn unacknowledged(&self, message: MessageId) -> impl Iterator<Item = MemberId> {
-        self.open.get(&message).into_iter().flatten().copied()
+        self.open.get(message).into_iter().flat_map(MemberSet::iter)
     }
 
     /// Whether a member has not acknowledged a message.
     pub fn awaits(&self, message: MessageId, member: MemberId) -> bool {
-        self.open.get(&message).is_some_and(|members| members.contains(&member))
+        self.open.get(message).is_some_and(|members| members.contains(member))
     }
 
     /// Drops a message; returns the members that have not acknowledged it.
     pub fn forget(&mut self, message: MessageId) -> Vec<MemberId> {
-        self.open.remove(&message).into_iter().flatten().collect()
+        self.open.remove(message).map_or(Vec::new(), |members| members.iter().collect())
     }
 
     /// Starts a change to `model`; no-op during a change or if `model` is in use.
@@ -217,12 +221,12 @@ impl Switch {
         };
         *stage = next;
         self.unanswered = 0;
-        let unacknowledged = self.open.iter().filter(|(_, members)| members.contains(&member));
+        let unacknowledged = self.open.iter().filter(|(_, members)| members.contains(member));
         // After a revocation, epochs before `first` are known to the member that has left.
         let unacknowledged = unacknowledged.filter(|_| next.epoch >= self.first);
         let mut actions: Vec<Action> = unacknowledged
             .map(|(message, _)| Action::Send {
-                message: *message,
+                message,
                 model: next.model,
                 epoch: next.epoch,
                 members: vec![member],
@@ -241,7 +245,9 @@ impl Switch {
 
     /// Sends a new message to some members, as [`send`](Self::send) does to all.
     pub fn send_to(&mut self, message: MessageId, to: &[MemberId]) -> Vec<Action> {
-        let known = to.iter().filter(|member| self.members.contains_key(member));
+        // Most messages are to all.
+        let all = to.iter().eq(self.members.keys());
+        let known = to.iter().filter(|member| all || self.members.contains_key(member));
         self.open.insert(message, known.copied().collect());
         self.sends(message)
     }
@@ -262,16 +268,24 @@ impl Switch {
     }
 
     fn sends(&self, message: MessageId) -> Vec<Action> {
+        if self.next.is_none() && self.now.epoch >= self.first {
+            let members: Vec<MemberId> = self.unacknowledged(message).collect();
+            let Stage { model, epoch } = self.now;
+            return match members.is_empty() {
+                true => Vec::new(),
+                false => vec![Action::Send { message, model, epoch, members }],
+            };
+        }
         let mut sends: Vec<(Stage, Vec<MemberId>)> = Vec::new();
-        for member in self.open.get(&message).into_iter().flatten() {
-            let Some(stage) = self.members.get(member) else { continue };
+        for member in self.unacknowledged(message) {
+            let Some(stage) = self.members.get(&member) else { continue };
             // Held until the member is ready for a later epoch (`ready`).
             if stage.epoch < self.first {
                 continue;
             }
             match sends.iter_mut().find(|(known, _)| known == stage) {
-                Some((_, members)) => members.push(*member),
-                None => sends.push((*stage, vec![*member])),
+                Some((_, members)) => members.push(member),
+                None => sends.push((*stage, vec![member])),
             }
         }
         let send =
@@ -281,10 +295,10 @@ impl Switch {
 
     /// A member acknowledges a message; ignored if the message was not sent to it.
     pub fn acknowledged(&mut self, member: MemberId, message: MessageId) {
-        if let Some(members) = self.open.get_mut(&message) {
-            members.remove(&member);
+        if let Some(members) = self.open.get_mut(message) {
+            members.remove(member);
             if members.is_empty() {
-                self.open.remove(&message);
+                self.open.remove(message);
             }
         }
     }
@@ -299,7 +313,7 @@ impl Switch {
     pub fn leave(&mut self, member: MemberId) -> Vec<Action> {
         self.members.remove(&member);
         self.open.retain(|_, members| {
-            members.remove(&member);
+            members.remove(member);
             !members.is_empty()
         });
         // The last member on the old model may have left.

@@ -52,6 +52,14 @@ impl Window {
         number - self.from < self.room() && self.bits[word] & bit != 0
     }
 
+    /// A number that was received may be received again, as long as the window has it.
+    pub fn remove(&mut self, number: u64) {
+        if number >= self.from && number - self.from < self.room() {
+            let (word, bit) = self.place(number);
+            self.bits[word] &= !bit;
+        }
+    }
+
     fn place(&self, number: u64) -> (usize, u64) {
         ((number / 64) as usize % self.bits.len(), 1 << (number % 64))
     }
@@ -101,8 +109,11 @@ mod tests {
             assert!(window.insert(number) && !window.insert(number) && window.has(number));
         }
         assert!(!window.has(1));
+        window.remove(3);
+        assert!(!window.has(3) && window.has(0) && window.insert(3));
         // The sender restarts far ahead.
         assert!(window.insert(1 << 40) && !window.insert(1 << 40));
+        window.remove(5);
         assert!(!window.insert(5), "too old");
     }
 

@@ -13,6 +13,7 @@ use director::fec::sign_by_member;
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
 use director::replay::Signer;
+use director::signature::Authority;
 use director::{ModelId, Models, Span, StoredNumber};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -87,7 +88,7 @@ fn vectors() -> Value {
         "pair_hub_control_key": hex(&pair.seed(&Scope::new(Use::Control, 0, Party::Hub))),
     });
     let envelopes = merge(envelopes(&pair, welcome.session), stored(welcome.session));
-    merge(merge(handshake, envelopes), counted(&pair))
+    merge(merge(handshake, envelopes), merge(counted(&pair), signed(&pair, welcome.session)))
 }
 
 /// A frame of a member, after 70,000 others, and a short one after it.
@@ -117,11 +118,9 @@ fn merge(mut one: Value, other: Value) -> Value {
     one
 }
 
-/// Envelopes under the keys of a handshake and of a group.
-fn envelopes(pair: &Root, session: SessionId) -> Value {
-    let epoch = 70_000;
-    let invitation = Invitation {
-        epoch,
+fn invitation() -> Invitation {
+    Invitation {
+        epoch: 70_000,
         secret: bytes(0xc0),
         model: Some(ModelId::MulticastFec),
         datagram: 85,
@@ -133,7 +132,14 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         apart: false,
         probes: false,
         bundles: true,
-    };
+        signer: None,
+    }
+}
+
+/// Envelopes under the keys of a handshake and of a group.
+fn envelopes(pair: &Root, session: SessionId) -> Value {
+    let invitation = invitation();
+    let epoch = invitation.epoch;
     let group = Root::new(&invitation.secret, session);
     let scope = |purpose| Scope::new(purpose, epoch, Party::Hub);
     let signed = |mut frame: Vec<u8>| {
@@ -214,6 +220,23 @@ fn stored(session: SessionId) -> Value {
     })
 }
 
+/// What a hub that signs sends.
+fn signed(pair: &Root, session: SessionId) -> Value {
+    let authority = Authority::new(bytes(0x11));
+    let signer = authority.public_key();
+    let invitation = Invitation { signer, ..invitation() };
+    let group = Root::new(&invitation.secret, session).signed(authority);
+    json!({
+        "signing_seed": hex(&bytes::<32>(0x11)),
+        "signed_invitation": hex(&invitation.seal(pair, 6, 0)),
+        "signed_invitation_signer": hex(&signer.unwrap()),
+        "signed_data": hex(&seal_data(&group, invitation.epoch, 22, None, b"0.26 a kWh")),
+        "signed_data_opened": [22, null, hex(b"0.26 a kWh")],
+        "signed_topic": hex(&seal_topic(&group, invitation.epoch, 23, &[3], "prices/a", b"0.27")),
+        "signed_topic_opened": [23, [3], "prices/a", hex(b"0.27")],
+    })
+}
+
 /// Chunks and acknowledgements that share a datagram.
 fn bundle() -> Vec<u8> {
     let (first, held) = (0, arq::Echo { attempt: 15, held: true });
@@ -277,6 +300,12 @@ fn a_second_reader_opens_and_makes_the_same_bytes() {
 #[cfg(feature = "io")]
 #[tokio::test]
 async fn a_second_reader_takes_part_in_a_session() {
+    takes_part(false).await;
+    takes_part(true).await;
+}
+
+#[cfg(feature = "io")]
+async fn takes_part(signed: bool) {
     use director::Pattern;
     use director::io::Preconnection;
     use director::session::Security;
@@ -296,6 +325,7 @@ async fn a_second_reader_takes_part_in_a_session() {
     let session = Preconnection::new(Pattern::RequestResponse, Security::Keys(vec![KEY.to_vec()]))
         .models(&[ModelId::UdpRequestResponse])
         .targets(targets)
+        .signed(signed)
         .initiate(hub, &[member])
         .unwrap();
     let mut python = Command::new("python3")

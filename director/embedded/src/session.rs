@@ -6,14 +6,17 @@ use alloc::vec::Vec;
 use director::session::{Member, Security};
 use director::{Instant, Seed, Span};
 
-/// Pre-shared key of the example: a real one is random.
-const KEY: &[u8] = b"a key of the example, and no more";
 /// Bytes of headers below a datagram: Ethernet, IPv4, UDP.
 const BELOW: usize = 42;
 const MS: Span = Span::from_ms(1);
 
+/// The pre-shared key of a member of the example: a real one is random.
+fn key(number: u64) -> Vec<u8> {
+    format!("a key of the example, number {number}").into_bytes()
+}
+
 fn member(number: u64) -> Member {
-    let security = Security::Key(KEY.to_vec());
+    let security = Security::Key(key(number));
     match Member::new(&security, BELOW, &Seed::reproducible(number)) {
         Ok(member) => member,
         Err(_) => panic!("the key is long enough"),
@@ -44,7 +47,7 @@ pub fn run(_: fn() -> usize) -> Result<String, String> {
         }
         for event in member.take_events() {
             if let director::session::MemberEvent::Message { number, bytes } = event {
-                member.answer(number, &bytes, now).map_err(|error| format!("{error}"))?;
+                member.answer(number, bytes, now).map_err(|error| format!("{error}"))?;
             }
         }
         let _ = member.publish(b"a reading", director::MessageProperties::default(), now);
@@ -106,7 +109,7 @@ mod with_hub {
                 }
                 for event in self.members[member].take_events() {
                     if let MemberEvent::Message { number, bytes } = event {
-                        let _ = self.members[member].answer(number, &bytes, self.now);
+                        let _ = self.members[member].answer(number, bytes, self.now);
                     }
                 }
             }
@@ -137,7 +140,9 @@ mod with_hub {
     }
 
     fn session(model: ModelId, heap_used: fn() -> usize) -> Result<World, String> {
-        let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
+        let keys = (0..MEMBERS as u64).map(key).collect();
+        let mut config = Config::new(Pattern::PublishCollect, Security::Keys(keys));
+        config.signed = true;
         config.models = Vec::from([model]);
         let hub = Hub::new(config, PerformanceMap::shipped(), MEMBERS, &Seed::reproducible(9));
         let mut world = World {

@@ -2,9 +2,10 @@
 //! answer. The system's part, and other work on the machine, do not count.
 
 use crate::director_side::Setup;
+use crate::protection::Protection;
 use crate::{Failure, PAYLOAD, cpu, median};
 use director::carrier::To;
-use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
+use director::session::{Config, Event, Hub, Member, MemberEvent};
 use director::{Conditions, Instant, Pattern, PerformanceMap, Seed, Span};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,12 +43,10 @@ struct Bed {
 
 impl Bed {
     fn new(setup: Setup) -> Result<Self, Failure> {
-        let security = match setup.encrypted {
-            true => Security::Key(b"a key that all of them have".to_vec()),
-            false => Security::InsecureOnPurpose,
-        };
+        let security = setup.protection.of_hub(setup.members);
         let mut config = Config::new(Pattern::PublishCollect, security);
         config.models = vec![setup.model];
+        config.signed = setup.protection == Protection::Signed;
         config.assumed = Conditions {
             payload: PAYLOAD as f64,
             group: setup.members as f64,
@@ -56,7 +55,7 @@ impl Bed {
         };
         let member = |number| {
             let seed = Seed::reproducible(number as u64 + 2);
-            Member::new(&config.security, config.below, &seed)
+            Member::new(&setup.protection.of_member(number), config.below, &seed)
         };
         let members = (0..setup.members).map(member).collect::<Result<_, _>>()?;
         let (map, seed) = (Arc::new(PerformanceMap::new()), Seed::reproducible(1));
@@ -103,7 +102,7 @@ impl Bed {
         for (number, member) in (0..).zip(&mut self.members) {
             for event in member.take_events() {
                 if let MemberEvent::Message { number, bytes } = event {
-                    let _ = member.answer(number, &bytes, self.now);
+                    let _ = member.answer(number, bytes, self.now);
                 }
             }
             while let (Some(datagram), _) = member.poll(self.now) {

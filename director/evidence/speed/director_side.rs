@@ -1,8 +1,8 @@
 //! A session of the director: the hub on a thread, all members on another.
 
+use crate::protection::Protection;
 use crate::{Failure, Side, Speed, cpu};
 use director::io::{Preconnection, Session};
-use director::session::Security;
 use director::{Conditions, ModelId, Pattern};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -18,17 +18,17 @@ static NEXT_PORT: AtomicU16 = AtomicU16::new(20_000);
 pub struct Setup {
     pub model: ModelId,
     pub members: usize,
-    pub encrypted: bool,
+    pub protection: Protection,
     /// Configured data rate in bit/s; 0 for none.
     pub rate_bit_s: f64,
 }
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let encrypted = if self.encrypted { "encrypted" } else { "plain" };
+        let protection = self.protection;
         match self.rate_bit_s {
-            0.0 => write!(f, "`{}`, {encrypted}, no rate", self.model),
-            rate => write!(f, "`{}`, {encrypted}, {} Mbit/s", self.model, rate / 1e6),
+            0.0 => write!(f, "`{}`, {protection}, no rate", self.model),
+            rate => write!(f, "`{}`, {protection}, {} Mbit/s", self.model, rate / 1e6),
         }
     }
 }
@@ -61,11 +61,7 @@ impl Group {
         let (hub, members) = (at(first), (first + 1..first + ports).map(at).collect::<Vec<_>>());
         let (sender, reports) = channel();
         let (orders, receiver) = tokio::sync::mpsc::unbounded_channel();
-        let new = move || {
-            let security = match setup.encrypted {
-                true => Security::Key(b"a key that all of them have".to_vec()),
-                false => Security::InsecureOnPurpose,
-            };
+        let new = move |security| {
             // A group for each, so that groups do not receive one another's frames.
             let [high, low] = first.to_be_bytes();
             let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 5_777);
@@ -75,8 +71,9 @@ impl Group {
         thread::Builder::new().name("members".into()).spawn(move || {
             let Ok(runtime) = runtime() else { return };
             runtime.block_on(async {
-                for member in own {
-                    let mut listener = new().listen(member, hub).expect("a member");
+                for (number, member) in own.into_iter().enumerate() {
+                    let security = setup.protection.of_member(number);
+                    let mut listener = new(security).listen(member, hub).expect("a member");
                     tokio::spawn(async move {
                         while let Some(request) = listener.next().await {
                             let answer = request.message.clone();
@@ -95,7 +92,11 @@ impl Group {
                 rate_bit_s: setup.rate_bit_s,
                 ..Conditions::default()
             };
-            let begin = || new().models(&[setup.model]).assume(assumed).initiate(hub, &members);
+            let begin = || {
+                let session = new(setup.protection.of_hub(setup.members));
+                let session = session.signed(setup.protection == Protection::Signed);
+                session.models(&[setup.model]).assume(assumed).initiate(hub, &members)
+            };
             let served = runtime.block_on(async {
                 let session = begin().map_err(|error| error.to_string())?;
                 serve(&session, payload, receiver, &sender).await

@@ -16,11 +16,13 @@
 mod bare_side;
 mod core_side;
 mod director_side;
+mod protection;
 mod zeromq_side;
 
 use bare_side::Bare;
 use director::ModelId;
 use director_side::{Group, Setup};
+use protection::Protection;
 use std::process::ExitCode;
 use std::time::Duration;
 use zeromq_side::{Pattern, Zeromq};
@@ -123,13 +125,13 @@ fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> R
     Ok(())
 }
 
-/// The models, with and without security, and with a configured rate or none.
+/// The models with each protection, and with a configured rate or none.
 fn setups(members: usize, only: Option<&str>) -> Vec<Setup> {
     let mut setups = Vec::new();
     for model in MODELS {
-        for encrypted in [false, true] {
+        for protection in protection::ALL {
             for rate_bit_s in [10e9, 0.0] {
-                setups.push(Setup { model, members, encrypted, rate_bit_s });
+                setups.push(Setup { model, members, protection, rate_bit_s });
             }
         }
     }
@@ -177,9 +179,9 @@ fn delays() -> Result<(), Failure> {
         delay(pattern.name(), side)?;
     }
     for model in MODELS {
-        for encrypted in [false, true] {
+        for protection in [Protection::Plain, Protection::Encrypted] {
             for rate_bit_s in [1e6, 100e6, 10e9, 0.0] {
-                let setup = Setup { model, members: 1, encrypted, rate_bit_s };
+                let setup = Setup { model, members: 1, protection, rate_bit_s };
                 delay(&setup.to_string(), Group::start(setup, PAYLOAD)?)?;
             }
         }

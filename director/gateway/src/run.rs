@@ -20,8 +20,11 @@ use tokio::net::TcpListener;
 /// Settings of a gateway.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Pre-shared key of all gateways, 16 bytes or more.
-    pub key: Vec<u8>,
+    /// Pre-shared keys, 16 bytes or more each: one of all gateways; or at the hub's, one of each device, in
+    /// the order of `devices` and then of the places.
+    pub keys: Vec<Vec<u8>>,
+    /// Whether the hub's gateway signs its messages: each device needs its own key.
+    pub signed: bool,
     /// UDP address of this gateway.
     pub local: SocketAddr,
     /// Where MQTT clients connect.
@@ -35,6 +38,13 @@ pub struct Settings {
 impl Settings {
     /// Default of `period_s`.
     pub const PERIOD_S: u16 = 60;
+
+    fn security(&self) -> Security {
+        match &self.keys[..] {
+            [key] if !self.signed => Security::Key(key.clone()),
+            keys => Security::Keys(keys.to_vec()),
+        }
+    }
 }
 
 /// Which gateway it is.
@@ -66,13 +76,14 @@ pub enum Place {
 /// An address that is in use or that this machine does not have, a key that is too short, a folder
 /// that cannot be used; later, a message that cannot be stored.
 pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
-    let Settings { key, local, mqtt, period_s, place } = settings;
+    let security = settings.security();
+    let Settings { local, mqtt, period_s, place, signed, .. } = settings;
     let clients = TcpListener::bind(mqtt).await;
     let clients = clients.map_err(|error| format!("cannot listen for MQTT at {mqtt}: {error}"))?;
     // Different for each start of a gateway: random, because a clock may be the same after a restart.
     // 0 means that no start is known (`Seen`).
     let start = (RandomState::new().build_hasher().finish() as u32).max(1);
-    let session = Preconnection::new(Pattern::PublishSubscribe, Security::Key(key));
+    let session = Preconnection::new(Pattern::PublishSubscribe, security).signed(signed);
     match place {
         Place::Hub { devices, places, announce, storage } => {
             let session = session.on_warning(|text| say(text));

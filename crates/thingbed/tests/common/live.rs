@@ -76,9 +76,19 @@ impl<'a> Live<'a> {
     }
 
     pub fn tool(&self) -> u32 {
-        let output = self.bed.thingbed(&["labs"]).expect(0, &[&self.name]);
-        let line = output.out.lines().find(|line| line.contains(&self.name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        // On a busy machine a lab may not answer in time: then its name is not known.
+        let labs = || self.bed.thingbed(&["labs"]).expect(0, &[]).out;
+        let process = |labs: &str| -> Option<u32> {
+            let line = labs.lines().find(|line| line.contains(&self.name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        let found = std::cell::Cell::new(None);
+        let is_found = || {
+            found.set(process(&labs()));
+            found.get().is_some()
+        };
+        until(is_found, labs);
+        found.get().unwrap()
     }
 }
 

@@ -365,7 +365,7 @@ impl SinkLink for DirectorSink {
 
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
         if let Some(number) = self.unanswered.pop_front()
-            && let Err(error) = self.member.answer(number, message, clock::now())
+            && let Err(error) = self.member.answer(number, message.to_vec(), clock::now())
         {
             self.warning.once(|| format!("could not send an answer: {error}"));
         }

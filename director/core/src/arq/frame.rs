@@ -191,8 +191,9 @@ impl Datagram {
                 let (echo, message, _) = head(bytes)?;
                 Some(Complete { message, echo: Echo::decode(echo) })
             };
-            let messages: Vec<Complete> = messages.iter().filter_map(of).collect();
-            return (!messages.is_empty()).then_some(Self::Complete(messages));
+            let mut all = Vec::with_capacity(messages.len());
+            all.extend(messages.iter().filter_map(of));
+            return (!all.is_empty()).then_some(Self::Complete(all));
         }
         let (attempts, message, rest) = head(rest)?;
         match kind & !ASKS {

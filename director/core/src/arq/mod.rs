@@ -21,6 +21,7 @@ pub use frame::{
 };
 pub use receiver::{ArqReceiver, Receipt, Received};
 pub use sender::ArqSender;
+pub use sending::Payload;
 pub use settings::{AckReport, ArqSettings, Outcome, Refused, Request, Response};
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
         sender.send(7, vec![0; 100], Some(Instant::from_ns(5))).unwrap();
         sender.poll(Instant::START);
         sender.poll(Instant::from_ns(5));
-        assert_eq!(sender.take_done(), [(7, Outcome::Expired)]);
+        assert_eq!(sender.take_done().as_slice(), [(7, Outcome::Expired)]);
         assert!(sender.is_idle());
         let most = MAX_CHUNKS * (SMALL.datagram - HEADER);
         assert_eq!(sender.send(8, vec![0; 1 << 20], None), Err(Refused::Long(1 << 20, most)));
@@ -174,7 +175,7 @@ mod tests {
         let round_trip = report.round_trip.unwrap().as_ms();
         assert_eq!((report.received, report.lost), (2, 0));
         assert!((60.0..65.0).contains(&round_trip), "{round_trip}");
-        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)]);
+        assert_eq!(sender.take_done().as_slice(), [(1, Outcome::Delivered)]);
         assert_eq!(sender.answered(1, None, Instant::START), None, "again");
         assert!(sender.is_idle());
     }
@@ -343,7 +344,11 @@ mod tests {
         // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
         sender.acknowledged(1, FIRST, &[0xff; 32], Instant::from_ns(10));
-        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it is reported as delivered");
+        assert_eq!(
+            sender.take_done().as_slice(),
+            [(1, Outcome::Delivered)],
+            "it is reported as delivered"
+        );
         sender.acknowledged(1, Echo { attempt: 200, held: false }, &[0; 3], Instant::from_ns(10));
         sender.acknowledged(99, FIRST, &[0xff], Instant::from_ns(10));
         assert!(sender.is_idle());

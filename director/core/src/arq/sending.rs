@@ -5,9 +5,11 @@ use super::frame::HEADER;
 use super::settings::{AckReport, Response};
 use crate::bundle::LENGTH;
 use crate::capacity::{Known, Train};
+use crate::platform::Arc;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::{Instant, Span};
+use core::ops::Deref;
 
 /// What a sender knows as delivered at a time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,9 +71,35 @@ impl Attempts {
     }
 }
 
+/// The bytes of a message. Those of a hub are the same for all its members.
+#[derive(Debug)]
+pub enum Payload {
+    /// Of this sender alone.
+    Own(Vec<u8>),
+    /// Of several senders.
+    Shared(Arc<[u8]>),
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Own(bytes)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Sending {
-    pub bytes: Vec<u8>,
+    pub bytes: Payload,
     /// Bytes of each chunk but the last: the size of datagrams may have changed since it was queued.
     room: usize,
     /// Index of the last chunk.
@@ -104,7 +132,7 @@ pub(super) struct Sending {
 
 impl Sending {
     /// A message in chunks of `room` bytes that waits to be sent; `None` if it has too many.
-    pub fn new(bytes: Vec<u8>, room: usize, until: Option<Instant>) -> Option<Self> {
+    pub fn new(bytes: Payload, room: usize, until: Option<Instant>) -> Option<Self> {
         let chunks = bytes.len().div_ceil(room).max(1);
         let last = u8::try_from(chunks - 1).ok()?;
         let missing = Chunks::up_to(last, |_| true);

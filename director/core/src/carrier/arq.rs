@@ -1,22 +1,26 @@
 //! The transport of `udp-arq`: a sender and a receiver per end, frames with authentication codes.
 
+mod bundles;
+
+use super::exchange::{Exchange, Incoming};
 use super::interface::{ALL, Flow, Model, Params, Transport};
-use super::peers::{Exchange, Hub, Incoming, Member};
+use super::peers::{Hub, Member};
 use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{
-    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Complete, Datagram, Echo,
-    Outcome, Receipt, Request,
+    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Datagram, Outcome, Payload,
+    Receipt, Request,
 };
 use crate::bundle;
 use crate::keys::{Party, Root, Scope, Use};
 use crate::message_map::MessageMap;
 use crate::model::Features;
+use crate::platform::Arc;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::replay::{Checker, Signer, ends};
 use crate::switch::MessageId;
+use crate::timetable::Timetable;
 use crate::{Instant, Span};
-use alloc::collections::{BTreeMap, BTreeSet};
 
 pub static MODEL: Model = Model {
     features: Features {
@@ -110,10 +114,8 @@ pub(crate) struct Arq {
     replaced: bool,
     /// Messages per datagram of acknowledgements.
     room: usize,
-    /// Delayed acknowledgements and their sending times, by message.
-    acks: BTreeMap<MessageId, (Instant, Receipt)>,
-    /// The same by sending time.
-    due: BTreeSet<(Instant, MessageId)>,
+    /// Delayed acknowledgements, and for how long they wait.
+    acks: Timetable<Receipt>,
     wait: Span,
     /// Time after it that makes an acknowledgement late.
     late: Span,
@@ -152,8 +154,7 @@ impl Arq {
             other: checker,
             scopes,
             asks,
-            acks: BTreeMap::new(),
-            due: BTreeSet::new(),
+            acks: Timetable::default(),
             wait: (params.round_trip / ACK_DELAY_DIVISOR).clamp(least, MAX_ACK_DELAY),
             late: params.round_trip.max(LATE_ACK),
             requests: MessageMap::default(),
@@ -178,79 +179,6 @@ impl Arq {
     /// Whether the sender has a message that the other end has not acknowledged.
     pub fn has(&self, number: MessageId) -> bool {
         self.sender.has(number)
-    }
-
-    /// Takes a delayed acknowledgement.
-    fn take_ack(&mut self, number: MessageId) -> Option<Receipt> {
-        let (due, ack) = self.acks.remove(&number)?;
-        self.due.remove(&(due, number));
-        Some(ack)
-    }
-
-    /// What an acknowledgement says at `now` about what triggered it.
-    fn echo(ack: &Receipt, late_at: Instant, now: Instant) -> Echo {
-        Echo { held: now > late_at, ..ack.echo }
-    }
-
-    /// The next acknowledgement, if it is time. Those of other whole messages go with it.
-    fn next_ack(&mut self, now: Instant) -> Option<Datagram> {
-        // An answer replaces the acknowledgement if it goes out before: if it waits behind others, its message
-        // would look lost.
-        while let Some((_, number)) =
-            self.due.first().filter(|(_, number)| self.sender.has_begun(*number))
-        {
-            self.take_ack(*number);
-        }
-        let (due, number) = *self.due.first()?;
-        let at_once = if self.bundles && self.asks { ACK_AT_BUNDLED } else { ACK_AT };
-        if due > now && (self.replaced || self.acks.len() < at_once) {
-            return None;
-        }
-        let mut first = self.take_ack(number)?;
-        first.echo = Self::echo(&first, due + self.late, now);
-        if first.received_chunks.is_some() {
-            return Some(first.datagram());
-        }
-        let mut messages = vec![Complete { message: first.message, echo: first.echo }];
-        self.take_complete(&mut messages, self.room, now);
-        Some(Datagram::Complete(messages))
-    }
-
-    /// Takes acknowledgements of whole messages, until there are `room`.
-    fn take_complete(&mut self, messages: &mut Vec<Complete>, room: usize, now: Instant) {
-        let (all_due, late) = (&mut self.due, self.late);
-        let others = self.acks.extract_if(.., |_, (_, ack)| ack.received_chunks.is_none());
-        for (message, (due, ack)) in others.take(room.saturating_sub(messages.len())) {
-            all_due.remove(&(due, message));
-            messages.push(Complete { message, echo: Self::echo(&ack, due + late, now) });
-        }
-    }
-
-    /// The next datagram, with all that is ready for the other end and fits into it.
-    fn next_bundle(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
-        // A member sends none that are longer than what the hub sends, so that the hub notices if the
-        // path does not carry them (decision 116).
-        let limit = if self.asks { self.datagram } else { self.datagram.min(self.longest) };
-        let mut bundle = self.sender.bundle(limit, now);
-        if let Some(ack) = self.next_ack(now).map(|ack| ack.encode()) {
-            bundle.push(ack.len(), |bytes| bytes.extend_from_slice(&ack));
-        }
-        let mut wake = self.sender.fill(&mut bundle, now);
-        if bundle.is_empty() {
-            let due = self.due.first().map(|(due, _)| *due);
-            wake = wake.into_iter().chain(due).min();
-        } else if !self.replaced {
-            // What is not due yet saves a separate datagram.
-            let mut messages = Vec::new();
-            self.take_complete(&mut messages, messages_in(bundle.room()), now);
-            if !messages.is_empty() {
-                let ack = Datagram::Complete(messages).encode();
-                bundle.push(ack.len(), |bytes| bytes.extend_from_slice(&ack));
-            }
-        }
-        self.sender.bundle_sent(&bundle);
-        let wake = if bundle.is_empty() { wake } else { Some(now) };
-        (bundle.finish().map(|datagram| self.signed(datagram)), wake)
     }
 
     fn signed(&mut self, mut datagram: Vec<u8>) -> Vec<u8> {
@@ -285,12 +213,10 @@ impl Arq {
         let received = self.receiver.receive(part);
         envelopes.extend(received.message.map(|(_, envelope)| envelope));
         if let Some(reply) = received.reply {
-            let number = reply.message;
             // A newer acknowledgement takes the older one's time: chunks that keep arriving must
             // not delay it for ever.
-            let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
-            self.acks.insert(number, (due, reply));
-            self.due.insert((due, number));
+            let due = self.acks.get(reply.message).map_or(now + self.wait, |(due, _)| due);
+            self.acks.insert(reply.message, due, reply);
         }
         report
     }
@@ -309,6 +235,17 @@ impl Arq {
         self.sender.set_datagram(self.datagram);
     }
 
+    fn send_payload(
+        &mut self,
+        number: MessageId,
+        sealed: Payload,
+        until: Option<Instant>,
+    ) -> Result<(), String> {
+        let request = self.requests.remove(number);
+        let sent = self.sender.answer(number, sealed, until, request);
+        sent.map_err(|why| why.to_string())
+    }
+
     /// Maximum size of a message, in bytes.
     pub fn longest_message(&self) -> usize {
         self.sender.longest()
@@ -324,9 +261,16 @@ impl Exchange for Arq {
         sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
-        let request = self.requests.remove(number);
-        let sent = self.sender.answer(number, sealed, until, request);
-        sent.map_err(|why| why.to_string())
+        self.send_payload(number, Payload::Own(sealed), until)
+    }
+
+    fn send_shared(
+        &mut self,
+        number: MessageId,
+        sealed: &Arc<[u8]>,
+        until: Option<Instant>,
+    ) -> Result<(), String> {
+        self.send_payload(number, Payload::Shared(sealed.clone()), until)
     }
 
     fn withdraw(&mut self, number: MessageId) {
@@ -336,7 +280,9 @@ impl Exchange for Arq {
     fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(plain) = self.other.check(datagram, now) else { return Incoming::default() };
         self.longest = self.longest.max(plain.len());
-        let (mut envelopes, mut report) = (Vec::new(), None::<AckReport>);
+        let chunks = bundle::parts(plain).filter(|part| Datagram::chunk_of(part).is_some());
+        let mut envelopes = Vec::with_capacity(chunks.count());
+        let mut report = None::<AckReport>;
         for part in bundle::parts(plain) {
             let one = self.receive_part(part, &mut envelopes, now);
             report = report.into_iter().chain(one).reduce(|all, one| all.and(&one));
@@ -362,7 +308,7 @@ impl Exchange for Arq {
         if let Some(ack) = self.next_ack(now) {
             return (Some(self.signed(ack.encode())), Some(now));
         }
-        let due = self.due.first().map(|(due, _)| *due);
+        let due = self.acks.first().map(|(due, ..)| due);
         let (datagram, wake) = self.sender.poll(now);
         let wake = [wake, due].into_iter().flatten().min();
         (datagram.map(|datagram| self.signed(datagram)), wake)
@@ -376,9 +322,10 @@ impl Exchange for Arq {
         self.bundles = reads;
     }
 
-    fn take_delivered(&mut self) -> Vec<MessageId> {
-        let done = self.sender.take_done().into_iter();
-        done.filter(|(_, outcome)| *outcome == Outcome::Delivered).map(|(id, _)| id).collect()
+    fn take_delivered(&mut self, delivered: &mut Vec<MessageId>) {
+        let done = self.sender.take_done();
+        let done = done.filter(|(_, outcome)| *outcome == Outcome::Delivered);
+        delivered.extend(done.map(|(number, _)| number));
     }
 
     fn pace(&mut self, flow: &Flow) {
@@ -441,6 +388,13 @@ mod tests {
         }
     }
 
+    /// Number of messages that have become known as delivered.
+    fn delivered(end: &mut Arq) -> usize {
+        let mut delivered = Vec::new();
+        end.take_delivered(&mut delivered);
+        delivered.len()
+    }
+
     #[test]
     fn answers_that_arrive_together_are_acknowledged_together() {
         let [mut hub, mut member] = pair(true);
@@ -467,7 +421,7 @@ mod tests {
         let acknowledgements = sent(&mut hub, &mut now, until);
         assert!(acknowledgements.len() <= 2, "{}", acknowledgements.len());
         acknowledgements.iter().for_each(|datagram| drop(member.receive(datagram, now)));
-        assert_eq!(member.take_delivered().len(), 32);
+        assert_eq!(delivered(&mut member), 32);
         assert!(sent(&mut member, &mut now, Instant::NEVER).is_empty(), "nothing goes again");
     }
 
@@ -532,7 +486,7 @@ mod tests {
         let next = sent(&mut hub, &mut now, at);
         assert_eq!(next.len(), 1);
         member.receive(&next[0], now);
-        assert_eq!(member.take_delivered().len(), 32);
+        assert_eq!(delivered(&mut member), 32);
     }
 
     #[test]

@@ -183,8 +183,8 @@ impl HubCarrier for Hub {
         (datagram.map(to), wake)
     }
 
-    fn take(&mut self) -> Vec<CarrierEvent> {
-        core::mem::take(&mut self.events)
+    fn take(&mut self, events: &mut Vec<CarrierEvent>) {
+        events.append(&mut self.events);
     }
 
     fn max_messages(&self) -> u64 {
@@ -278,5 +278,9 @@ impl MemberCarrier for Member {
 
     fn set_next(&mut self, next: MessageId) {
         self.member.set_next(next);
+    }
+
+    fn opened(&mut self, number: Option<MessageId>) {
+        self.member.opened(number);
     }
 }

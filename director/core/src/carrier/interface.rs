@@ -172,8 +172,8 @@ pub trait HubCarrier: Send {
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool;
     /// The next datagram at `now`, and the time of the next poll.
     fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>);
-    /// Events since the last call.
-    fn take(&mut self) -> Vec<CarrierEvent>;
+    /// Adds the events since the last call.
+    fn take(&mut self, events: &mut Vec<CarrierEvent>);
     /// All members have changed to another model, which resends outstanding messages. From now on
     /// the transport only acknowledges to members that do not know yet.
     fn retire(&mut self, now: Instant);
@@ -239,6 +239,10 @@ pub trait MemberCarrier: Send {
     fn acknowledges(&self) -> bool;
     /// Sets the number of the hub's next message when the member enters the epoch.
     fn set_next(&mut self, _next: MessageId) {}
+
+    /// The envelope that [`Self::receive`] has returned was opened as that of message `number`; `None` if it is
+    /// not from the hub. A transport that has acknowledged another one takes that back.
+    fn opened(&mut self, _number: Option<MessageId>) {}
 
     /// Updates the round-trip time with queues, as the hub has measured it.
     fn set_round_trip(&mut self, _round_trip: Span) {}

@@ -1,6 +1,6 @@
 //! The transports of the models. Each model is a file or folder with its [`interface::Model`]; the
 //! models register in [`registry`]. A model without multicast only implements an exchange
-//! ([`peers`]), one of an external stack only says how that sends ([`outside`]).
+//! ([`exchange`]), one of an external stack only says how that sends ([`outside`]).
 //!
 //! A carrier (transport) delivers sealed envelopes to the other side. It does no I/O: its caller
 //! passes the time and received datagrams, and sends the datagrams that it returns.
@@ -8,6 +8,7 @@
 mod arq;
 mod coap;
 mod deliveries;
+mod exchange;
 mod fec;
 mod interface;
 mod mqtt;
@@ -20,8 +21,8 @@ mod tcp;
 mod udp;
 
 pub(crate) use arq::Arq;
+pub(crate) use exchange::Exchange;
 pub(crate) use fec::asks;
 pub use interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 pub use outside::model_of;
-pub(crate) use peers::Exchange;
 pub use registry::{available, hub, is_of, member};

@@ -151,8 +151,8 @@ impl HubCarrier for Hub {
         self.queue.pace.set_rate(flow.rate_bit_s);
     }
 
-    fn take(&mut self) -> Vec<CarrierEvent> {
-        core::mem::take(&mut self.events)
+    fn take(&mut self, events: &mut Vec<CarrierEvent>) {
+        events.append(&mut self.events);
     }
 }
 
@@ -309,7 +309,9 @@ mod tests {
         hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, Instant::START);
         one.receive(&answer, None, Instant::START);
         one.receive(&[MARK], None, Instant::START);
-        assert_eq!(one.take(), [CarrierEvent::Envelope(vec![0x23; 10])]);
+        let mut events = Vec::new();
+        one.take(&mut events);
+        assert_eq!(events, [CarrierEvent::Envelope(vec![0x23; 10])]);
         let own = is_of(ModelId::Mqtt, &answer);
         assert!(own && !is_of(ModelId::TcpRouterDealer, &answer));
         assert_eq!(model_of(&[MARK, 0]), None, "no external stack carries plain datagrams");

@@ -2,12 +2,15 @@
 //! model only implements [`Exchange`].
 
 use super::deliveries::Deliveries;
+use super::exchange::{Exchange, Incoming};
 use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::agenda::Agenda;
-use crate::capacity::{Known, Train};
+use crate::capacity::Known;
 use crate::envelope::DATA_OVERHEAD;
 use crate::keys::Root;
+use crate::member_set::MemberSet;
 use crate::pace::Pace;
+use crate::platform::Arc;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::rng::Rng;
@@ -15,67 +18,6 @@ use crate::switch::{MemberId, MessageId};
 use crate::turn::Waiting;
 use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The result of a received datagram.
-#[derive(Debug, Default)]
-pub struct Incoming {
-    /// Whether the other end has sent it, as far as the model can tell.
-    pub genuine: bool,
-    /// Completed envelopes.
-    pub envelopes: Vec<Vec<u8>>,
-    /// A datagram to send back first.
-    pub reply: Option<Vec<u8>>,
-    /// Received and lost frames that it acknowledges.
-    pub frames: (u32, u32),
-    /// A round-trip sample, if it gives one.
-    pub round_trip: Option<Span>,
-    /// The bytes of these frames, if known.
-    pub known: Known,
-    /// Datagrams that were sent in a row and that it acknowledges.
-    pub train: Option<Train>,
-}
-
-/// A model between two ends, at one of them.
-pub trait Exchange: Send {
-    /// Whether it has its own congestion control.
-    const CONTROLS: bool = false;
-    /// Whether a member measures its path to the hub, and adapts the rate of its answers.
-    const ADAPTS: bool = false;
-    /// Sends an envelope to the other end.
-    ///
-    /// # Errors
-    /// The reason why the model cannot carry it.
-    fn send(
-        &mut self,
-        number: MessageId,
-        sealed: Vec<u8>,
-        until: Option<Instant>,
-    ) -> Result<(), String>;
-    /// Sends no more of a message, as far as the model can.
-    fn withdraw(&mut self, _number: MessageId) {}
-    /// Handles a datagram from the other end.
-    fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming;
-    /// The next datagram at `now`, and the time of the next poll.
-    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
-    /// Messages newly known as delivered since the last call.
-    fn take_delivered(&mut self) -> Vec<MessageId>;
-    /// Sends only what the other end still requests.
-    fn retire(&mut self, now: Instant);
-    /// Sets how fast the hub sends.
-    fn pace(&mut self, _flow: &Flow) {}
-    /// Sending time of the last datagram that was not acknowledged in time, since the last call.
-    fn take_timeout(&mut self) -> Option<Instant> {
-        None
-    }
-    /// Sets the keys with the other end: those of its present start.
-    fn set_pair(&mut self, _pair: &Root) {}
-    /// Sets whether the other end reads bundles.
-    fn set_bundles(&mut self, _reads: bool) {}
-    /// Its measured sending rate in bit/s, if it measures one.
-    fn rate(&self) -> Option<f64> {
-        None
-    }
-}
 
 /// Creates the exchange with a member; `None` if the model does not work with these parameters.
 type Make<E> = Box<dyn Fn(&Params, u16) -> Option<E> + Send>;
@@ -95,7 +37,7 @@ pub struct Hub<E> {
     pairs: BTreeMap<MemberId, Root>,
     agenda: Agenda<MemberId>,
     /// Members with which something has happened, so that there may be events.
-    changed: BTreeSet<MemberId>,
+    changed: MemberSet,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     deliveries: Deliveries,
     pace: Pace,
@@ -103,6 +45,8 @@ pub struct Hub<E> {
     /// The member being served, and its number of consecutive datagrams.
     turn: (MemberId, u32),
     events: Vec<CarrierEvent>,
+    /// A buffer for [`Exchange::take_delivered`].
+    delivered: Vec<MessageId>,
 }
 
 impl<E: Exchange> Hub<E> {
@@ -115,7 +59,7 @@ impl<E: Exchange> Hub<E> {
             bundles: BTreeSet::new(),
             pairs: BTreeMap::new(),
             agenda: Agenda::default(),
-            changed: BTreeSet::new(),
+            changed: MemberSet::default(),
             replies: VecDeque::new(),
             deliveries: Deliveries::default(),
             // A guessed rate must not slow down a model with its own congestion control (decision
@@ -127,6 +71,7 @@ impl<E: Exchange> Hub<E> {
             charge: 1.0,
             turn: (0, 0),
             events: Vec::new(),
+            delivered: Vec::new(),
         }
     }
 
@@ -148,11 +93,11 @@ impl<E: Exchange> Hub<E> {
 impl<E: Exchange> HubCarrier for Hub<E> {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Instant) -> Result<(), String> {
         let (mut is_sent, mut rejected) = (to.is_empty(), Ok(()));
+        let sealed = Arc::from(load.sealed);
         for member in to {
             let small = "datagrams are too small for this model".to_owned();
             let peer = self.peer(*member).ok_or(small);
-            let sent =
-                peer.and_then(|peer| peer.send(load.number, load.sealed.to_vec(), load.until));
+            let sent = peer.and_then(|peer| peer.send_shared(load.number, &sealed, load.until));
             is_sent |= sent.is_ok();
             rejected = rejected.and(sent);
         }
@@ -252,15 +197,16 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         self.peers.values_mut().for_each(|peer| peer.pace(flow));
     }
 
-    fn take(&mut self) -> Vec<CarrierEvent> {
-        while let Some(member) = self.changed.pop_first() {
+    fn take(&mut self, events: &mut Vec<CarrierEvent>) {
+        events.append(&mut self.events);
+        for member in core::mem::take(&mut self.changed).iter() {
             let Some(peer) = self.peers.get_mut(&member) else { continue };
-            let had = peer.take_delivered().into_iter();
-            self.events.extend(had.map(|number| CarrierEvent::Delivered(member, number)));
+            peer.take_delivered(&mut self.delivered);
+            let had = self.delivered.drain(..);
+            events.extend(had.map(|number| CarrierEvent::Delivered(member, number)));
             let late = peer.take_timeout();
-            self.events.extend(late.map(|at| CarrierEvent::Timeout(member, at)));
+            events.extend(late.map(|at| CarrierEvent::Timeout(member, at)));
         }
-        core::mem::take(&mut self.events)
     }
 }
 
@@ -341,7 +287,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
             wake = look;
             datagram
         });
-        self.over.extend(exchange.take_delivered());
+        exchange.take_delivered(&mut self.over);
         match next {
             Some(datagram) => {
                 self.pace.sent(datagram.len(), now);
@@ -420,9 +366,7 @@ mod tests {
             (self.0.pop_front(), None)
         }
 
-        fn take_delivered(&mut self) -> Vec<MessageId> {
-            Vec::new()
-        }
+        fn take_delivered(&mut self, _: &mut Vec<MessageId>) {}
 
         fn retire(&mut self, _: Instant) {}
     }

@@ -1,7 +1,8 @@
 //! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
+use super::exchange::{Exchange, Incoming};
 use super::interface::{ALL, Flow, Model, Params, Transport};
-use super::peers::{Exchange, Hub, Incoming, Member};
+use super::peers::{Hub, Member};
 use crate::Instant;
 use crate::analytic::{Case, Prediction};
 use crate::model::Features;
@@ -87,9 +88,7 @@ impl Exchange for Udp {
         flow.wait.into_iter().for_each(|wait| self.waiting.set_wait(wait));
     }
 
-    fn take_delivered(&mut self) -> Vec<MessageId> {
-        Vec::new()
-    }
+    fn take_delivered(&mut self, _: &mut Vec<MessageId>) {}
 
     fn retire(&mut self, _: Instant) {
         self.waiting.clear();

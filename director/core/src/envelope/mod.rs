@@ -19,6 +19,7 @@ use crate::keys::{Party, Root, Scope, Use};
 use crate::model::{ModelId, Models};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::signature::PublicKey;
 use crate::switch::MessageId;
 use crate::window::widen;
 
@@ -98,6 +99,8 @@ pub struct Invitation {
     pub probes: bool,
     /// Whether the hub reads bundles.
     pub bundles: bool,
+    /// The key by which members verify the hub's messages, if it signs them.
+    pub signer: Option<PublicKey>,
 }
 
 /// Bits of an invitation.
@@ -105,6 +108,7 @@ const ESTIMATED: u8 = 1;
 const APART: u8 = 2;
 const PROBES: u8 = 4;
 const BUNDLES: u8 = 8;
+const SIGNED: u8 = 16;
 
 /// Reserved: no version has a model with this number.
 const NO_MODEL: u8 = u8::MAX;
@@ -130,8 +134,10 @@ impl Invitation {
             (self.apart, APART),
             (self.probes, PROBES),
             (self.bundles, BUNDLES),
+            (self.signer.is_some(), SIGNED),
         ];
         bytes.push(bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
+        bytes.extend(self.signer.into_iter().flatten());
         bytes
     }
 
@@ -150,11 +156,15 @@ impl Invitation {
             apart: false,
             probes: false,
             bundles: false,
+            signer: None,
         };
         // Earlier versions end here.
         let [bits] = take(&mut rest).unwrap_or([0]);
         (invitation.estimated, invitation.apart) = (bits & ESTIMATED != 0, bits & APART != 0);
         (invitation.probes, invitation.bundles) = (bits & PROBES != 0, bits & BUNDLES != 0);
+        if bits & SIGNED != 0 {
+            invitation.signer = Some(take(&mut rest)?);
+        }
         // Later versions append fields, so trailing bytes are ignored.
         // Times on air are divided by the rate.
         let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
@@ -330,14 +340,15 @@ pub fn open_member(
     pair: &Root,
     epoch: u32,
     near: MessageId,
-    bytes: &[u8],
+    bytes: Vec<u8>,
 ) -> Option<(u32, FromMember)> {
     let (kind, mut rest) = bytes.split_first()?;
+    let kind = *kind;
     let member = u16::from_be_bytes(take(&mut rest)?);
     // A wrong guess of high bits does not open: the seal covers them.
     let epoch = widen_epoch(u16::from_be_bytes(take(&mut rest)?), epoch);
     let low = u32::from_be_bytes(take(&mut rest)?);
-    let (purpose, number) = match *kind {
+    let (purpose, number) = match kind {
         ANSWER => (Use::Message, widen_number(low, near)),
         ACKNOWLEDGE => (Use::Acknowledgement, widen_number(low, near)),
         READY => (Use::Control, u64::from(low)),
@@ -346,8 +357,9 @@ pub fn open_member(
         _ => return None,
     };
     let scope = Scope::new(purpose, epoch, Party::Member(member));
-    let body = pair.recent(scope).open(number, rest)?;
-    let what = match *kind {
+    let head = bytes.len() - rest.len();
+    let body = pair.recent(scope).open_after(head, number, bytes)?;
+    let what = match kind {
         ANSWER => FromMember::Answer(number, body),
         ACKNOWLEDGE => FromMember::Acknowledge(number),
         READY => FromMember::Ready(low, models(&body), echo(&body)),
@@ -424,15 +436,15 @@ mod tests {
         ] {
             let mut sealed = seal_member(&root(), 70_000, 300, &what);
             assert_eq!(member_of(&sealed), Some(300));
-            assert_eq!(open_member(&root(), 70_003, number, &sealed), Some((70_000, what)));
+            assert_eq!(open_member(&root(), 70_003, number, sealed.clone()), Some((70_000, what)));
             for at in 0..sealed.len() {
                 sealed[at] ^= 1;
-                assert_eq!(open_member(&root(), 70_000, number, &sealed), None, "{at}");
+                assert_eq!(open_member(&root(), 70_000, number, sealed.clone()), None, "{at}");
                 sealed[at] ^= 1;
             }
             // Neither another member nor a restarted one has these keys.
             let other = Root::new(b"a secret of another handshake", [9; 16]);
-            assert_eq!(open_member(&other, 70_000, number, &sealed), None);
+            assert_eq!(open_member(&other, 70_000, number, sealed.clone()), None);
         }
         let probe = seal_probe(&root(), 70_000, 8, 300);
         assert_eq!(open_probe(&root(), 70_000, &probe), Some((8, 300)));
@@ -453,6 +465,7 @@ mod tests {
             apart: false,
             probes: false,
             bundles: true,
+            signer: None,
             next: 17,
         };
         let sealed = invitation.seal(&root(), 42, 0);
@@ -468,6 +481,12 @@ mod tests {
         let read = Invitation::decode(&later).unwrap();
         assert_eq!(read, Invitation { model: None, ..invitation.clone() });
         assert_eq!(read.encode()[36], NO_MODEL);
+        let signed = Invitation { signer: Some([7; 32]), ..invitation.clone() };
+        assert_eq!(
+            Invitation::open(&root(), &signed.seal(&root(), 42, 300)),
+            Some((42, signed.clone()))
+        );
+        assert_eq!(Invitation::decode(&signed.encode()[..88]), None, "a key that is cut");
         let invalid = Invitation { rate_bit_s: 0.0, ..invitation };
         assert_eq!(Invitation::open(&root(), &invalid.seal(&root(), 1, 0)), None);
     }
@@ -476,12 +495,12 @@ mod tests {
         #[test]
         fn anything_else_is_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             prop_assert!(open_data(&root(), 0, 0, 1, bytes.clone()).is_none());
-            prop_assert!(open_member(&root(), 0, 0, &bytes).is_none());
+            prop_assert!(open_member(&root(), 0, 0, bytes.clone()).is_none());
             prop_assert!(open_probe(&root(), 0, &bytes).is_none());
             prop_assert!(Invitation::open(&root(), &bytes).is_none());
             // Without keys any bytes may parse, but nothing may panic.
             let open = Root::insecure([1; 16]);
-            let _ = (open_data(&open, 0, 0, 1, bytes.clone()), open_member(&open, 0, 0, &bytes));
+            let _ = (open_data(&open, 0, 0, 1, bytes.clone()), open_member(&open, 0, 0, bytes.clone()));
             let _ = (Invitation::open(&open, &bytes), open_probe(&open, 0, &bytes));
         }
     }

@@ -13,13 +13,51 @@ pub fn is_later(turn: u8, last: Option<u8>) -> bool {
     last.is_none_or(|last| (1..128).contains(&turn.wrapping_sub(last)))
 }
 
+/// Transmissions: earliest time and number of frames, in order of time. Most answers have one, which needs no
+/// memory elsewhere.
+#[derive(Debug, Default)]
+struct Transmissions {
+    first: Option<(Instant, u16)>,
+    later: VecDeque<(Instant, u16)>,
+}
+
+impl Transmissions {
+    fn push(&mut self, at: Instant, frames: u16) {
+        match self.first {
+            None => self.first = Some((at, frames)),
+            Some(_) => self.later.push_back((at, frames)),
+        }
+    }
+
+    /// Takes a frame of the first; `false` if there is none.
+    fn take(&mut self) -> bool {
+        let Some((_, frames)) = &mut self.first else { return false };
+        *frames = frames.saturating_sub(1);
+        if *frames == 0 {
+            self.first = self.later.pop_front();
+        }
+        true
+    }
+
+    /// None comes later than `at`.
+    fn hasten(&mut self, at: Instant) {
+        let all = self.first.iter_mut().chain(&mut self.later);
+        all.for_each(|(when, _)| *when = at.min(*when));
+    }
+
+    /// Number of frames.
+    fn frames(&self) -> u32 {
+        self.first.iter().chain(&self.later).map(|(_, frames)| u32::from(*frames)).sum()
+    }
+}
+
 /// A member's response to a message.
 #[derive(Debug)]
 pub struct Answer {
     /// The encoded answer; `None` for an acknowledgement.
     coded: Option<Coded>,
-    /// Permitted transmissions: earliest time and number of frames, in order of time.
-    due: VecDeque<(Instant, u16)>,
+    /// What may be sent.
+    due: Transmissions,
     /// The last request round that was served.
     turn: Option<u8>,
 }
@@ -33,7 +71,9 @@ struct Coded {
 impl Answer {
     /// An acknowledgement of the message, to be sent from `at` on.
     pub fn acknowledgement(at: Instant) -> Self {
-        Self { coded: None, due: VecDeque::from([(at, 1)]), turn: None }
+        let mut due = Transmissions::default();
+        due.push(at, 1);
+        Self { coded: None, due, turn: None }
     }
 
     /// An answer in symbols of `symbol` bytes; none may be sent before a [`grant`](Self::grant).
@@ -43,13 +83,13 @@ impl Answer {
     pub fn new(bytes: Vec<u8>, symbol: usize) -> Result<Self, Refused> {
         let encoder = Encoder::new(bytes, symbol)?;
         let coded = Some(Coded { encoder, next: 0 });
-        Ok(Self { coded, due: VecDeque::new(), turn: None })
+        Ok(Self { coded, due: Transmissions::default(), turn: None })
     }
 
     /// Permits `frames` more frames from `at` on.
     pub fn grant(&mut self, at: Instant, frames: u16) {
         if frames > 0 {
-            self.due.push_back((at, frames));
+            self.due.push(at, frames);
         }
     }
 
@@ -65,12 +105,9 @@ impl Answer {
         }
         self.turn = Some(turn);
         // A request overrides the wait for a slot.
-        for (when, _) in &mut self.due {
-            *when = (*when).min(at);
-        }
+        self.due.hasten(at);
         // Permitted frames that are not sent yet count towards the request.
-        let waiting: u32 = self.due.iter().map(|(_, frames)| u32::from(*frames)).sum();
-        let more = u32::from(frames).saturating_sub(waiting);
+        let more = u32::from(frames).saturating_sub(self.due.frames());
         self.grant(at, u16::try_from(more).unwrap_or(u16::MAX));
     }
 
@@ -81,15 +118,13 @@ impl Answer {
 
     /// Time of the next frame, if any.
     pub fn next_at(&self) -> Option<Instant> {
-        self.due.front().map(|(at, _)| *at)
+        self.due.first.map(|(at, _)| at)
     }
 
     /// Takes the next frame, which must be due.
     pub fn take(&mut self, message: u16, member: u16) -> Option<Frame<'_>> {
-        let (_, frames) = self.due.front_mut()?;
-        *frames = frames.saturating_sub(1);
-        if *frames == 0 {
-            self.due.pop_front();
+        if !self.due.take() {
+            return None;
         }
         Some(match &mut self.coded {
             Some(coded) => {

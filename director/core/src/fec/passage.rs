@@ -10,17 +10,18 @@ pub(super) struct Delivered {
     /// Bytes on the wire whose fate is known, and those among them that have arrived.
     bytes: usize,
     received: usize,
-    /// When a member had the last message, and when that had been sent.
+    /// When a member had the last message, and when that had been sent; until one has it after a pause, when the
+    /// first one after the pause was sent.
     at: Instant,
     sent_at: Instant,
+    resumes: bool,
 }
 
 /// A message on its way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passage {
-    /// What had been delivered when it was first sent, and whether nothing was on its way.
+    /// What had been delivered when it was first sent.
     before: Delivered,
-    is_alone: bool,
     /// Its frames so far, and their bytes on the wire.
     frames: usize,
     bytes: usize,
@@ -47,12 +48,8 @@ pub(super) struct Arrival {
 
 impl Passage {
     /// The first symbol goes out at `now`.
-    pub fn new(delivered: Delivered, is_alone: bool, now: Instant) -> Self {
-        let mut before = delivered;
-        if is_alone {
-            (before.at, before.sent_at) = (now, now);
-        }
-        Self { before, is_alone, frames: 0, bytes: 0, at: now, is_over: false }
+    pub fn new(delivered: Delivered, now: Instant) -> Self {
+        Self { before: delivered, frames: 0, bytes: 0, at: now, is_over: false }
     }
 
     /// A symbol of `bytes` on the wire goes out at `now`.
@@ -69,6 +66,13 @@ impl Passage {
 }
 
 impl Delivered {
+    /// The same if nothing is on its way, and a message goes out at `now`: pauses are no time in which something
+    /// passes.
+    #[must_use]
+    pub fn resumed(self, now: Instant) -> Self {
+        Self { at: now, sent_at: now, resumes: true, ..self }
+    }
+
     /// A member has the message: what was delivered since that was first sent.
     pub fn end(&mut self, passage: &mut Passage, arrival: Arrival) -> Train {
         passage.is_over = true;
@@ -79,14 +83,14 @@ impl Delivered {
         };
         self.bytes += bytes;
         self.received += received;
-        (self.at, self.sent_at) = (arrival.at, arrival.sent_at);
+        (self.at, self.sent_at, self.resumes) = (arrival.at, arrival.sent_at, false);
         Train {
             bytes: self.bytes - before.bytes,
             received: self.received - before.received,
             fresh: received,
             sent: arrival.sent_at - before.sent_at,
             acknowledged: arrival.at - before.at,
-            alone: passage.is_alone,
+            alone: before.resumes,
             repaired: arrival.repaired,
             held: arrival.held,
         }
@@ -105,13 +109,14 @@ mod tests {
 
     #[test]
     fn a_message_alone_gives_the_time_since_it_was_first_sent() {
-        let mut delivered = Delivered::default();
-        let send = |begin: u64, frames: u64, alone: bool| {
-            let mut passage = Passage::new(delivered, alone, at(begin));
+        let delivered = Delivered::default();
+        let mut delivered = delivered.resumed(at(10));
+        let send = |delivered: Delivered, begin: u64, frames: u64| {
+            let mut passage = Passage::new(delivered, at(begin));
             (0..frames).for_each(|_| passage.send(100, at(begin)));
             passage
         };
-        let (mut first, mut second) = (send(10, 4, true), send(12, 2, false));
+        let (mut first, mut second) = (send(delivered, 10, 4), send(delivered, 12, 2));
         let arrival = |ms, repaired| Arrival {
             at: at(ms),
             sent_at: at(15),
@@ -122,8 +127,13 @@ mod tests {
         let train = delivered.end(&mut first, arrival(40, false));
         assert_eq!((train.bytes, train.received, train.alone), (400, 400, true));
         assert_eq!((train.sent, train.acknowledged), (5 * MS, 30 * MS));
-        // The second one waited behind the first: since the last delivery before it.
+        // One that is sent now waits behind the second: since the last delivery before it.
+        let mut third = send(delivered, 45, 2);
+        // The second one was sent before anything was delivered.
         let train = delivered.end(&mut second, arrival(50, true));
-        assert_eq!((train.bytes, train.alone, train.repaired), (600, false, true));
+        assert_eq!((train.bytes, train.alone, train.repaired), (600, true, true));
+        assert_eq!((train.sent, train.acknowledged), (5 * MS, 40 * MS));
+        let train = delivered.end(&mut third, arrival(60, false));
+        assert_eq!((train.bytes, train.alone, train.acknowledged), (400, false, 20 * MS));
     }
 }

@@ -135,6 +135,9 @@ impl FecSettings {
     /// Number of symbols that a member sends unrequested for an answer of `symbols`.
     pub fn answer_burst(&self, symbols: usize) -> u16 {
         let (needed, loss) = (symbols as f64, self.loss());
+        if loss == 0.0 {
+            return to_u16(symbols as u64);
+        }
         // The standard deviation of the negative binomial number of frames of which `needed`
         // arrive. Rounded, not cut off: missing symbols are requested only after the slots.
         let deviation = (needed * loss).sqrt() / (1.0 - loss);

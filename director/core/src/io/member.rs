@@ -196,17 +196,21 @@ impl Driver {
         sender: &mpsc::UnboundedSender<Request>,
         answers: &mpsc::UnboundedSender<(AnswerTo, Option<Vec<u8>>)>,
     ) -> bool {
-        let mut arrived = Vec::new();
+        let mut is_there = true;
+        let mut hand_over = |message, topic, to: Option<AnswerTo>| {
+            let answer = to.map(|to| Answering { to, answers: answers.clone() });
+            is_there &= sender.send(Request { message, topic, answer }).is_ok();
+        };
         for event in self.member.take_events() {
             match event {
                 MemberEvent::Joined { group, .. } => self.hear(group),
                 MemberEvent::Message { number, bytes } => {
-                    arrived.push((bytes, None, Some(AnswerTo::Message(number))));
+                    hand_over(bytes, None, Some(AnswerTo::Message(number)));
                 }
                 MemberEvent::Stored { from, bytes } => {
-                    arrived.push((bytes, None, Some(AnswerTo::Stored(from, false))));
+                    hand_over(bytes, None, Some(AnswerTo::Stored(from, false)));
                 }
-                MemberEvent::Published { topic, bytes } => arrived.push((bytes, Some(topic), None)),
+                MemberEvent::Published { topic, bytes } => hand_over(bytes, Some(topic), None),
                 MemberEvent::Outcome { number, outcome } => {
                     if let Some(reply) = self.outcomes.remove(&number) {
                         let is_told = reply.send(Ok(outcome)).is_ok();
@@ -215,13 +219,7 @@ impl Driver {
                 }
             }
         }
-        for (message, topic, to) in arrived {
-            let answer = to.map(|to| Answering { to, answers: answers.clone() });
-            if sender.send(Request { message, topic, answer }).is_err() {
-                return false;
-            }
-        }
-        true
+        is_there
     }
 
     fn answer(&mut self, to: AnswerTo, answer: Option<Vec<u8>>) {
@@ -229,7 +227,7 @@ impl Driver {
             AnswerTo::Message(number) => {
                 // An answer that no model can carry is lost; the hub sees its deadline pass.
                 let answer = answer.unwrap_or_default();
-                let _ = self.member.answer(number, &answer, self.clock.now());
+                let _ = self.member.answer(number, answer, self.clock.now());
             }
             AnswerTo::Stored(from, _) => self.member.take(from, answer.as_deref()),
             AnswerTo::Nothing => {}

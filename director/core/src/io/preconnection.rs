@@ -103,6 +103,15 @@ impl Preconnection {
         self
     }
 
+    /// Whether the hub signs its messages (Ed25519), so that a member cannot pose as the hub towards others.
+    /// It needs a key for each member ([`Security::Keys`]), adds 64 bytes to a message, and has no effect
+    /// at a member: members of a hub that signs take signed messages only.
+    #[must_use]
+    pub fn signed(mut self, signed: bool) -> Self {
+        self.config.signed = signed;
+        self
+    }
+
     /// A member stores messages with [`MessageProperties::stored`](crate::MessageProperties::stored) in
     /// this folder, up to `limit` bytes, until they have an outcome: the next start with the folder
     /// sends them again ([`Listener::restored`]). It also remembers there which stored messages of hubs it

@@ -32,6 +32,8 @@ impl Policy {
         let enough =
             own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.least_gain()));
         let in_time = own.is_some_and(|own| cost <= self.lifetime_ms && self.lifetime_ms < own);
+        // That they are is a prediction too.
+        let in_time = in_time && !self.is_wide();
         // One member that is cut off misses deadlines under each model: also an urgent change needs a gain.
         if urgent && (enough || in_time) {
             return Reason::Urgent;

@@ -56,11 +56,11 @@ impl Default for Settings {
 }
 
 /// The model that is near the best one in most networks. A session that measures the path begins with it, and
-/// leaves it for a large gain only, because predictions for a path that is hardly known are rough
-/// (decision 168).
+/// leaves it for a very large gain only, because predictions for a path that is hardly known are rough
+/// (decisions 168 and 197).
 const WIDE: ModelId = ModelId::MulticastFec;
 /// Minimum gain for that, as a share of its cost.
-const WIDE_GAIN: f64 = 0.4;
+const WIDE_GAIN: f64 = 0.8;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
 /// Minimum of that timeout.
@@ -269,7 +269,12 @@ impl Policy {
 
     /// Minimum gain of a change, as a share of the present cost.
     fn least_gain(&self) -> f64 {
-        if self.needs_measuring && self.current == WIDE { WIDE_GAIN } else { self.settings.gain }
+        if self.is_wide() { WIDE_GAIN } else { self.settings.gain }
+    }
+
+    /// Whether the session measures the path, and uses the model that it began with.
+    fn is_wide(&self) -> bool {
+        self.needs_measuring && self.current == WIDE
     }
 
     /// Cost of each eligible model, cheapest first.

@@ -296,19 +296,28 @@ fn what_measures_begins_with_the_model_that_fits_most_networks() {
     for (share, measures, first) in [
         (0.7, true, WIDE),
         (0.7, false, ModelId::UdpArq),
-        (0.4, true, ModelId::UdpArq),
+        (0.3, true, WIDE),
+        (0.15, true, ModelId::UdpArq),
         (1.2, false, WIDE),
     ] {
         let (map, mut policy) = wide(share);
         policy.needs_measuring(measures);
         assert_eq!(policy.begin(&at(0.0), &map), first, "{share} {measures}");
     }
-    for (share, reason) in [(0.7, Reason::SmallGain), (0.4, Reason::Gain)] {
+    for (share, reason) in [(0.3, Reason::SmallGain), (0.15, Reason::Gain)] {
         let (map, mut policy) = wide(share);
         policy.needs_measuring(true);
         policy.set_current(WIDE, Instant::START);
         let last = (10..13).map(|s| policy.decide(second(s), &at(0.0), &map, false).reason).last();
         assert_eq!(last, Some(reason), "{share}");
+    }
+    // That messages are too late under one model and in time under the other is a prediction too.
+    for (measures, reason) in [(true, Reason::SmallGain), (false, Reason::Urgent)] {
+        let (_, policy) = wide(0.3);
+        let mut policy = policy.with_lifetime(Some(Span::from_ms(100)));
+        policy.needs_measuring(measures);
+        policy.set_current(WIDE, Instant::START);
+        assert_eq!(policy.judge(second(1), ModelId::UdpArq, 99.0, Some(110.0), true), reason);
     }
 }
 

@@ -58,6 +58,10 @@ pub struct Config {
     /// [`QosTargets`]. With `None` and without a deadline, messages stay open until they are
     /// answered, or until newer ones take their place.
     pub lifetime: Option<Span>,
+    /// Whether the hub signs its messages: all members have the group's secret, so without it a member
+    /// could pose as the hub towards others. Needs [`Security::Keys`], and 64 bytes per message; members of a hub that
+    /// signs take no others.
+    pub signed: bool,
     /// See [`Member::with_keep_alive`]; of no effect at a hub.
     pub keep_alive: Option<Span>,
 }
@@ -81,6 +85,7 @@ impl Config {
             places: 0,
             outside: Vec::new(),
             lifetime: Some(LIFETIME),
+            signed: false,
             keep_alive: None,
         }
     }

@@ -3,6 +3,8 @@
 use crate::keys::{Psk, ShortKey};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::rng::Rng;
+use crate::signature::Authority;
 use crate::switch::MemberId;
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,11 @@ pub enum KeyError {
         "members {0} and {1} have the same key: give each one its own, or all of them one key (Security::Key)"
     )]
     Same(MemberId, MemberId),
+    /// Signatures need a key for each member.
+    #[error(
+        "messages are signed only if each member has its own key, since with one key for all a member can pose as the hub anyway: give each one a key (Security::Keys), or do not sign"
+    )]
+    Signed,
 }
 
 /// Security of a session. It can only be disabled explicitly.
@@ -113,6 +120,15 @@ impl Psks {
     /// Whether each member has its own key.
     pub fn are_separate(&self) -> bool {
         matches!(self.keys, MemberKeys::Each(_))
+    }
+
+    /// How the hub signs its messages, if it does.
+    pub fn authority(&self, signed: bool, rng: &mut Rng) -> Result<Authority, KeyError> {
+        match signed {
+            true if !self.are_separate() => Err(KeyError::Signed),
+            true => Ok(Authority::new(rng.bytes())),
+            false => Ok(Authority::default()),
+        }
     }
 
     /// A member's key, or `None` within if there is no security; `None` if it is revoked.

@@ -149,7 +149,7 @@ impl Lane {
         let incoming = self.arq.receive(frame, now);
         // That the other end's transport has a message says nothing of its application (decision
         // 84).
-        self.arq.take_delivered();
+        self.arq.take_delivered(&mut Vec::new());
         let open = |sealed: Vec<u8>| {
             let (number, sealed) = sealed.split_first_chunk()?;
             let number = u32::from_be_bytes(*number);

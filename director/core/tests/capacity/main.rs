@@ -3,6 +3,7 @@
 
 mod acknowledged;
 mod apart;
+mod blocked;
 mod bundles;
 mod collapse;
 mod joining;

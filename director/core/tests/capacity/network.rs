@@ -448,7 +448,7 @@ impl World {
                 let own = &mut self.members[member as usize];
                 for event in own.take_events() {
                     if let MemberEvent::Message { number, .. } = event {
-                        let _ = own.answer(number, &vec![9; self.answer], Instant::from_ns(now));
+                        let _ = own.answer(number, vec![9; self.answer], Instant::from_ns(now));
                     }
                 }
                 let (datagram, wake) = own.poll(Instant::from_ns(now));

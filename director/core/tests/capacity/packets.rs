@@ -20,6 +20,26 @@ fn members_that_receive_only_requests_start_a_search() {
         let late = |n: usize| last(&world.messages[n].took).unwrap() as f64 / 1e9;
         let all: Vec<f64> = (3..7).map(late).collect();
         eprintln!("{all:.1?}");
-        assert!(all[0] < 15.0 && all[2] < 4.0, "{all:?}");
+        // Those after the first wait for it.
+        assert!(all[0] < 12.5 && all[3] < 3.0 && all.iter().sum::<f64>() < 26.0, "{all:?}");
+    }
+}
+
+/// What failed before: a packet size that was found once stayed for the rest of the session, because no
+/// session tried larger packets again. The path has a black hole for 20 s.
+#[test]
+fn a_limit_ends() {
+    let hole = |world: &mut World| {
+        world.network_at(20 * SECOND, Network { mtu: 600, ..rate(1e6) });
+        world.network_at(40 * SECOND, rate(1e6));
+    };
+    for model in [ModelId::MulticastFec, ModelId::UdpArq] {
+        let mut world = World::new(&config(&[model]), PerformanceMap::shipped(), 5, rate(1e6), 3);
+        hole(&mut world);
+        world.sends(5 * SECOND, SECOND, 115, 1_400);
+        world.run(38 * SECOND);
+        assert_eq!(world.hub.explain().conditions.mtu, 576.0, "{model}");
+        world.run(120 * SECOND);
+        assert_eq!(world.hub.explain().conditions.mtu, 1_500.0, "{model}");
     }
 }

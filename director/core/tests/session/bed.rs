@@ -281,7 +281,7 @@ impl Bed {
                     let MemberEvent::Message { number, bytes } = event else { continue };
                     if self.answered {
                         let answer: Vec<u8> = bytes.iter().map(|b| b ^ member as u8).collect();
-                        own.answer(number, &answer, Instant::from_ns(now)).unwrap();
+                        own.answer(number, answer, Instant::from_ns(now)).unwrap();
                     }
                     self.had[member as usize].push(bytes);
                 }

@@ -51,7 +51,7 @@ impl Pair {
         for (member, number) in self.members.iter_mut().zip(0..) {
             for event in member.take_events() {
                 if let MemberEvent::Message { number: message, bytes } = event {
-                    let _ = member.answer(message, &bytes, Instant::from_ns(now));
+                    let _ = member.answer(message, bytes.clone(), Instant::from_ns(now));
                     self.delivered.push((number, bytes));
                 }
             }
@@ -253,6 +253,24 @@ fn a_revoked_member_is_out_and_can_be_admitted_with_another_key() {
     pair.run(20);
     assert_eq!(pair.ask(b"to all again"), [0, 1, 2]);
     assert!(!pair.over.iter().any(|lacking| lacking.contains(&0) || lacking.contains(&2)));
+}
+
+/// What failed before: a member that was admitted again while it ran took itself for joined, and never came
+/// back.
+#[test]
+fn an_admitted_member_that_runs_comes_back_by_itself() {
+    let key = |n: u8| vec![n; 16];
+    let of = |n: u8| Config { security: Security::Key(key(n)), ..plain_config() };
+    let all = Config { security: Security::Keys((0..2).map(key).collect()), ..plain_config() };
+    for pause in [0, 1, 20, 300] {
+        let mut pair = Pair::new(&all, &[of(0), of(1)]);
+        pair.run(2);
+        pair.hub.revoke(1, Instant::from_ns(pair.now)).unwrap();
+        pair.run(pause);
+        pair.hub.admit(1, &key(1), Instant::from_ns(pair.now)).unwrap();
+        pair.run(20);
+        assert_eq!(pair.ask(b"to both"), [0, 1], "after {pause} s");
+    }
 }
 
 /// A member's key is not that of another one.

@@ -39,7 +39,7 @@ impl Nat {
             let now = Instant::from_ns(self.now);
             for event in self.member.take_events() {
                 if let MemberEvent::Message { number, .. } = event {
-                    self.member.answer(number, b"a reading", now).unwrap();
+                    self.member.answer(number, b"a reading".to_vec(), now).unwrap();
                 }
             }
             while let (Some(datagram), _) = self.member.poll(now) {

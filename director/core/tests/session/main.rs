@@ -9,6 +9,7 @@ mod foreign;
 mod handshakes;
 mod hub_stored;
 mod in_flight;
+mod insider;
 mod joining;
 mod keep_alive;
 mod large;

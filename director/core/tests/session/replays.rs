@@ -59,7 +59,7 @@ fn a_member_forgets_the_answers_that_the_hub_has() {
             for (from, member) in (0..).zip(&mut members) {
                 for event in member.take_events() {
                     if let MemberEvent::Message { number, .. } = event {
-                        member.answer(number, b"answer", now).unwrap();
+                        member.answer(number, b"answer".to_vec(), now).unwrap();
                     }
                 }
                 while let (Some(datagram), _) = member.poll(now) {
@@ -72,7 +72,11 @@ fn a_member_forgets_the_answers_that_the_hub_has() {
         assert_eq!(answers, 2, "{model}");
         let now = Instant::START + Span::from_ms(4_000);
         for member in &mut members {
-            assert_eq!(member.answer(sent.unwrap(), b"other", now).is_err(), forgets, "{model}");
+            assert_eq!(
+                member.answer(sent.unwrap(), b"other".to_vec(), now).is_err(),
+                forgets,
+                "{model}"
+            );
             recorded.iter().for_each(|datagram| member.receive(datagram, now));
             let events = member.take_events();
             assert!(!events.iter().any(|event| matches!(event, MemberEvent::Message { .. })));

@@ -134,7 +134,9 @@ impl World {
                 }
                 MemberEvent::Message { number, bytes } => {
                     self.messages.push(bytes);
-                    self.member.answer(number, b"here", Instant::from_ns(self.now)).unwrap();
+                    self.member
+                        .answer(number, b"here".to_vec(), Instant::from_ns(self.now))
+                        .unwrap();
                 }
                 MemberEvent::Joined { .. }
                 | MemberEvent::Published { .. }

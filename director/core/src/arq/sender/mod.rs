@@ -4,7 +4,7 @@ mod acks;
 mod timers;
 
 use super::frame::{ChunkHead, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
-use super::sending::{Attempt, Delivered, Sending};
+use super::sending::{Attempt, Delivered, Payload, Sending};
 use super::settings::{ArqSettings, Outcome, Refused, Request, SHORT};
 use super::timeout::{MAX_DOUBLED, Responses};
 use crate::bundle::{Bundle, LENGTH, Longest};
@@ -16,6 +16,7 @@ use crate::platform::prelude::*;
 use crate::turn::first_in_time;
 use crate::{Instant, Span};
 use alloc::collections::VecDeque;
+use alloc::vec::Drain;
 
 /// The sender, to one receiver.
 #[derive(Debug)]
@@ -117,9 +118,10 @@ impl ArqSender {
     pub fn send(
         &mut self,
         message: u64,
-        bytes: Vec<u8>,
+        bytes: impl Into<Payload>,
         until: Option<Instant>,
     ) -> Result<(), Refused> {
+        let bytes = bytes.into();
         let room = self.settings.datagram.saturating_sub(HEADER);
         if room == 0 {
             return Err(Refused::Small(self.settings.datagram));
@@ -139,7 +141,7 @@ impl ArqSender {
     pub fn answer(
         &mut self,
         message: u64,
-        bytes: Vec<u8>,
+        bytes: impl Into<Payload>,
         until: Option<Instant>,
         request: Option<Request>,
     ) -> Result<(), Refused> {
@@ -357,8 +359,8 @@ impl ArqSender {
     }
 
     /// Final states of messages since the last call.
-    pub fn take_done(&mut self) -> Vec<(u64, Outcome)> {
-        core::mem::take(&mut self.done)
+    pub fn take_done(&mut self) -> Drain<'_, (u64, Outcome)> {
+        self.done.drain(..)
     }
 
     /// Whether nothing is in flight or queued.

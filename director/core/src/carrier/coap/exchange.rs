@@ -2,8 +2,9 @@
 //! with an authentication code, so that a foreign acknowledgement counts for nothing.
 
 use crate::Instant;
+use crate::carrier::exchange::{Exchange, Incoming};
 use crate::carrier::interface::{Flow, HubCarrier, MemberCarrier, Params};
-use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
+use crate::carrier::peers::{Hub, Member};
 use crate::coap::{CoapReceiver, CoapSender};
 use crate::keys::{Party, Root, Scope, Use};
 use crate::replay::{Checker, Signer, ends};
@@ -101,10 +102,10 @@ impl Exchange for Coap {
         (datagram.map(|datagram| self.signed(datagram)), wake)
     }
 
-    fn take_delivered(&mut self) -> Vec<MessageId> {
+    fn take_delivered(&mut self, delivered: &mut Vec<MessageId>) {
         // Non-confirmable messages never count as delivered.
         let done = self.sender.take_done().into_iter();
-        done.filter(|(_, there)| *there).map(|(number, _)| number).collect()
+        delivered.extend(done.filter(|(_, there)| *there).map(|(number, _)| number));
     }
 
     fn retire(&mut self, _: Instant) {

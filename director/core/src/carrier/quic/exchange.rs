@@ -15,8 +15,9 @@ mod tests;
 
 use super::link::{Link, LinkEvents, Message};
 use super::settings::{self, Ends, ID, Kind, MARK, MAX_MESSAGE, packet, turn};
+use crate::carrier::exchange::{Exchange, Incoming};
 use crate::carrier::interface::{HubCarrier, MemberCarrier, Params};
-use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
+use crate::carrier::peers::{Hub, Member};
 use crate::keys::Party;
 use crate::switch::MessageId;
 use crate::{Instant, Span};
@@ -224,8 +225,8 @@ impl Exchange for Quic {
         (None, wake)
     }
 
-    fn take_delivered(&mut self) -> Vec<MessageId> {
-        std::mem::take(&mut self.events.delivered)
+    fn take_delivered(&mut self, delivered: &mut Vec<MessageId>) {
+        delivered.append(&mut self.events.delivered);
     }
 
     fn retire(&mut self, now: Instant) {

@@ -87,7 +87,7 @@ impl Pipe {
             for from in 0..2 {
                 loop {
                     let (datagram, look) = self.ends[from].poll(self.now);
-                    self.delivered[from].extend(self.ends[from].take_delivered());
+                    self.ends[from].take_delivered(&mut self.delivered[from]);
                     let Some(datagram) = datagram else {
                         wake = wake.min(look.unwrap_or(until));
                         break;

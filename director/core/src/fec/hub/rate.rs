@@ -26,10 +26,16 @@ impl FecHub {
         }
         let bytes = data.len() + HEADER + self.own.code_len() + self.settings.below;
         let mut passage = sending.passage.unwrap_or_else(|| {
-            let mut all = self.sending.values().filter_map(|sending| sending.passage);
+            let all = || self.sending.values().filter_map(|sending| sending.passage);
             let lost_after = LOST_AFTER * self.settings.round_trip;
-            let is_alone = all.all(|passage| passage.has_ended(lost_after, now));
-            Passage::new(self.delivered, is_alone, now)
+            let resumed = self.delivered.resumed(now);
+            // After a pause, in which no answer was awaited, also for what goes to the other members.
+            let mut others = self.sending.values().filter(|sending| sending.passage.is_some());
+            if way.only.is_some() && others.all(|sending| sending.awaited.is_empty()) {
+                self.delivered = resumed;
+            }
+            let is_alone = all().all(|passage| passage.has_ended(lost_after, now));
+            Passage::new(if is_alone { resumed } else { self.delivered }, now)
         });
         passage.send(bytes, now);
         if let Some(sending) = self.sending.get_mut(&way) {

@@ -44,10 +44,9 @@ impl Complete {
     }
 }
 
-/// A complete message with something to send.
+/// What is to be sent for a complete message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scheduled {
-    pub at: Instant,
     pub due: Due,
     /// When the hub no longer waits for it.
     pub until: Option<Instant>,

@@ -7,7 +7,7 @@ use self::complete::{Complete, Scheduled};
 use super::answer::{Answer, is_later};
 use super::code::{Decoder, Refused, symbol_size, without_end};
 use super::frame::{ACKNOWLEDGEMENT, Frame, Request};
-use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
+use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::short::Added;
 use super::spacing::Spacing;
 use crate::keys::Keys;
@@ -18,6 +18,7 @@ use crate::platform::prelude::*;
 use crate::replay::Signer;
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
+use crate::timetable::Timetable;
 use crate::window::{self, Window, widen};
 use crate::{Instant, Span};
 
@@ -69,7 +70,7 @@ pub struct FecMember {
     /// The schedule of the last message that was only acknowledged.
     acknowledged: Option<Schedule>,
     /// Those of them with something to send.
-    scheduled: MessageMap<Scheduled>,
+    scheduled: Timetable<Scheduled>,
     window: Window,
     newest: MessageId,
     spacing: Spacing,
@@ -81,6 +82,8 @@ pub struct FecMember {
     bundles: bool,
     /// The last report that a message is over. The hub sends copies of it, whose codes need no check.
     report: Vec<u8>,
+    /// The message that the last datagram has completed, until its content is checked.
+    completed: Option<MessageId>,
     /// Messages that are over since the last call of [`Self::next_over`].
     over: Vec<MessageId>,
     /// A frame that had no room in the last datagram.
@@ -106,7 +109,7 @@ impl FecMember {
             incomplete: MessageMap::default(),
             complete: MessageMap::default(),
             acknowledged: None,
-            scheduled: MessageMap::default(),
+            scheduled: Timetable::default(),
             window: Window::new(window::MESSAGES),
             newest: 0,
             spacing: Spacing::default(),
@@ -115,6 +118,7 @@ impl FecMember {
             rng: Rng::new(&seed.child(number.into())),
             bundles: false,
             report: Vec::new(),
+            completed: None,
             over: Vec::new(),
             taken: None,
             spare: Vec::new(),
@@ -180,6 +184,18 @@ impl FecMember {
         self.over.pop()
     }
 
+    /// The last complete message was opened as this one. If it is another, or none, a member may have made
+    /// up its symbols, which all members can: those of the hub are awaited again.
+    pub fn opened(&mut self, number: Option<MessageId>) {
+        if let Some(message) = self.completed.take()
+            && number != Some(message)
+        {
+            self.complete.remove(message);
+            self.scheduled.remove(message);
+            self.window.remove(message);
+        }
+    }
+
     fn down(
         &mut self,
         message: MessageId,
@@ -195,16 +211,20 @@ impl FecMember {
         }
         self.newest = self.newest.max(message);
         self.spacing.add(message, symbol, left, now);
-        // As those of this burst arrive: its rate can be another than that of the last one.
-        let each = self.spacing.of(message).unwrap_or(self.settings.airtime(self.length));
-        let burst_ends = now + u64::from(left) * each;
-        let nack_at = now + u64::from(left) * self.interval() + self.backoff(0);
-        let mut whole = self.add(message, place, data, nack_at)?;
+        let drawn = self.draw();
+        let mut whole = self.add(message, place, data, drawn, now)?;
         self.window.insert(message);
         let schedule = Schedule::decode(&whole)?;
         // Each frame says how many follow, so all members find about the same start without a
         // common clock, whichever frame completes the message.
-        let slots_at = burst_ends.max(now);
+        let slots_at = match left {
+            0 => now,
+            // As those of this burst arrive: its rate can be another than that of the last one.
+            _ => {
+                let each = self.spacing.of(message);
+                now + u64::from(left) * each.unwrap_or(self.settings.airtime(self.length))
+            }
+        };
         let frame = ACKNOWLEDGEMENT + self.own.code_len();
         let mut complete = Complete::new(schedule, slots_at, frame);
         if schedule.response == ResponseKind::Acknowledgements {
@@ -215,23 +235,26 @@ impl FecMember {
         self.schedule(message);
         self.trim();
         whole.drain(..Schedule::LENGTH);
+        self.completed = Some(message);
         Some((message, whole))
     }
 
-    /// Adds a symbol of an incomplete message, which is reported at `nack_at` without another one;
+    /// Adds a symbol of an incomplete message, which is reported without another one, after a backoff;
     /// returns the message if it is complete.
     fn add(
         &mut self,
         message: MessageId,
-        Place { symbol, symbols, .. }: Place,
+        Place { symbol, left, symbols }: Place,
         data: &[u8],
-        nack_at: Instant,
+        drawn: f64,
+        now: Instant,
     ) -> Option<Vec<u8>> {
         let is_whole = (symbol, symbols) == (0, 1) && self.incomplete.len() < MAX_OPEN;
         if is_whole && !self.incomplete.contains(message) {
             // Most short messages.
             return without_end(data.to_vec());
         }
+        let nack_at = now + u64::from(left) * self.interval() + self.backoff(0, drawn);
         let fresh = || Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
         self.incomplete.get_or_insert_with(message, fresh);
         if self.incomplete.len() > MAX_OPEN {
@@ -267,29 +290,6 @@ impl FecMember {
                 self.scheduled.remove(dropped);
             }
         }
-    }
-
-    /// Start of this member's slot for a message; never without slots, to wait for a request.
-    fn slot(&self, complete: &Complete, message: MessageId) -> Instant {
-        if complete.schedule.slot_us == 0 {
-            return Instant::NEVER;
-        }
-        let slot_index = u64::from(slot_index(self.number, self.settings.members, message));
-        complete.slots_at + Span::from_us(complete.schedule.slot_us.into()) * slot_index
-    }
-
-    /// Random backoff before a `Nack` frame, doubled with each try. The distribution (truncated
-    /// exponential, RFC 5401, 3.2.2) lets few members of a large group report early, and the
-    /// repair suppresses the other reports. A single member reports at once.
-    fn backoff(&mut self, tries: u32) -> Span {
-        if self.settings.members <= 1 {
-            return 2 * self.interval() * (1 << tries.min(6));
-        }
-        let most = self.settings.round_trip.max(8 * self.interval()).as_ns_f64();
-        let lambda = f64::from(self.settings.members.max(1)).ln() + 1.0;
-        let spread = lambda.exp() - 1.0;
-        let wait = most / lambda * (self.rng.uniform() * spread + 1.0).ln();
-        (2 * self.interval() + Span::from_ns_f64(wait)) * (1 << tries.min(6))
     }
 
     /// Answers a received message, until a time at which the hub no longer waits for it; `false` if it has

@@ -1,12 +1,12 @@
 //! What a member sends, and when.
 
-use super::complete::{Due, Scheduled};
+use super::complete::{Complete, Due, Scheduled};
 use super::{FecMember, Taken};
-use crate::Instant;
 use crate::bundle::{Bundle, LENGTH};
 use crate::fec::answer::Answer;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING};
+use crate::fec::plan::slot_index;
 use crate::fec::short;
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
@@ -14,6 +14,7 @@ use crate::platform::prelude::*;
 use crate::silence;
 use crate::switch::MessageId;
 use crate::turn::first_in_time;
+use crate::{Instant, Span};
 
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
@@ -92,14 +93,42 @@ impl FecMember {
         taken.map(|()| Taken { bytes, joins })
     }
 
+    /// Start of this member's slot for a message; never without slots, to wait for a request.
+    pub(super) fn slot(&self, complete: &Complete, message: MessageId) -> Instant {
+        if complete.schedule.slot_us == 0 {
+            return Instant::NEVER;
+        }
+        let slot_index = u64::from(slot_index(self.number, self.settings.members, message));
+        complete.slots_at + Span::from_us(complete.schedule.slot_us.into()) * slot_index
+    }
+
+    /// A random number for [`Self::backoff`], 0 to 1; a single member needs none.
+    pub(super) fn draw(&mut self) -> f64 {
+        if self.settings.members <= 1 { 0.0 } else { self.rng.uniform() }
+    }
+
+    /// Random backoff before a `Nack` frame, doubled with each try. The distribution (truncated
+    /// exponential, RFC 5401, 3.2.2) lets few members of a large group report early, and the
+    /// repair suppresses the other reports. A single member reports at once.
+    pub(super) fn backoff(&self, tries: u32, drawn: f64) -> Span {
+        if self.settings.members <= 1 {
+            return 2 * self.interval() * (1 << tries.min(6));
+        }
+        let most = self.settings.round_trip.max(8 * self.interval()).as_ns_f64();
+        let lambda = f64::from(self.settings.members.max(1)).ln() + 1.0;
+        let spread = lambda.exp() - 1.0;
+        let wait = most / lambda * (drawn * spread + 1.0).ln();
+        (2 * self.interval() + Span::from_ns_f64(wait)) * (1 << tries.min(6))
+    }
+
     /// Drops answers that the hub no longer waits for.
     fn drop_late(&mut self, now: Instant) {
         let is_late = |own: &Scheduled| own.until.is_some_and(|until| until <= now);
-        if !self.scheduled.values().any(is_late) {
+        if !self.scheduled.iter().any(|(_, _, own)| is_late(own)) {
             return;
         }
         let complete = &mut self.complete;
-        self.scheduled.retain(|message, own| {
+        self.scheduled.retain(|message, _, own| {
             let late = complete.get_mut(message).filter(|_| is_late(own));
             late.into_iter().for_each(|late| {
                 (late.answer, late.say_at, late.is_over) = (None, None, true);
@@ -112,14 +141,14 @@ impl FecMember {
     fn answer_in_time(&self, first: MessageId, now: Instant) -> MessageId {
         // The message had a part of this time on its way, and the answer has the rest before it.
         let needed = now + self.settings.round_trip;
-        let until = self.scheduled.get(first).and_then(|own| own.until);
+        let until = self.scheduled.get(first).and_then(|(_, own)| own.until);
         if until.is_none_or(|until| until >= needed) {
             return first;
         }
-        let is_due = |own: &Scheduled| own.at <= now && own.due == Due::Answer;
-        let due = || self.scheduled.iter().filter(|(_, own)| is_due(own));
-        let place = first_in_time(due().map(|(_, own)| own.until), needed);
-        place.and_then(|place| due().nth(place)).map_or(first, |(message, _)| message)
+        let is_due = |at: Instant, own: &Scheduled| at <= now && own.due == Due::Answer;
+        let due = || self.scheduled.iter().filter(|(_, at, own)| is_due(*at, own));
+        let place = first_in_time(due().map(|(_, _, own)| own.until), needed);
+        place.and_then(|place| due().nth(place)).map_or(first, |(message, ..)| message)
     }
 
     /// The state of a complete message has changed.
@@ -128,18 +157,18 @@ impl FecMember {
         let next = complete.and_then(|own| Some((own.next_at()?, own.until)));
         match next {
             Some(((at, due), until)) => {
-                self.scheduled.insert(message, Scheduled { at, due, until });
+                self.scheduled.insert(message, at, Scheduled { due, until });
             }
             None => drop(self.scheduled.remove(message)),
         }
     }
 
     /// The next transmission: time, message, and what is sent.
-    fn next(&self) -> Option<(Instant, MessageId, Due)> {
+    fn next(&mut self) -> Option<(Instant, MessageId, Due)> {
         let nacks = self.incomplete.iter();
         let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, id, Due::Nack));
-        let answers = self.scheduled.iter().map(|(id, own)| (own.at, id, own.due));
-        nacks.chain(answers).min()
+        let answer = self.scheduled.first().map(|(at, id, own)| (at, id, own.due));
+        nacks.chain(answer).min()
     }
 
     fn nack(&mut self, message: MessageId, now: Instant) -> Option<Frame<'static>> {
@@ -150,8 +179,9 @@ impl FecMember {
             return None;
         }
         // The path may have become far slower since the hub has measured it.
-        let wait =
-            (self.settings.round_trip + self.backoff(tries)).max(silence::least_timeout(tries));
+        let drawn = self.draw();
+        let wait = self.settings.round_trip + self.backoff(tries, drawn);
+        let wait = wait.max(silence::least_timeout(tries));
         let incomplete = self.incomplete.get_mut(message)?;
         incomplete.tries = tries;
         incomplete.nack_at = now + wait;

@@ -230,6 +230,7 @@ impl Hub {
             apart: false,
             probes: false,
             bundles: true,
+            signer: self.authority.public_key(),
         })
     }
 

@@ -10,6 +10,7 @@ use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::session::Config;
+use crate::session::multicast::CHECKS;
 use crate::switch::{MemberId, MessageId};
 use crate::{Instant, Span};
 
@@ -81,14 +82,33 @@ impl Hub {
         self.policy.current().features().multicast && !self.multicast.is_blocked()
     }
 
+    /// Begins to probe multicast, if it is used and nothing is known of it, once two members have joined and no
+    /// others are about to.
+    pub(super) fn check_multicast(&mut self, now: Instant) {
+        let present = self.switch.count().saturating_sub(self.absent.len());
+        if self.multicasts() && present > 1 {
+            let wait = if self.absent.is_empty() { Span::ZERO } else { self.retry_time() };
+            self.multicast.check(now + wait);
+        }
+    }
+
     /// A probe by multicast, which one member answers, if it is time.
     pub(super) fn probe_multicast(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.multicast.next_at().filter(|at| *at <= now)?;
-        let all: Vec<MemberId> = self.switch.members().collect();
+        if self.multicast.has_failed_check(now) {
+            self.multicast.block(now);
+            self.set_multicast(false);
+            return None;
+        }
+        let all = self.present();
+        if all.len() < 2 {
+            self.multicast.postpone_check();
+            self.multicast.next_at()?;
+        }
         // One random member: if all were asked, hundreds would answer at the same time (decision
         // 34).
         let any = all.get((self.rng.uniform() * all.len() as f64) as usize).copied().unwrap_or(0);
-        self.multicast.probe(any, now);
+        self.multicast.probe(any, self.retry_time(), now);
         self.probes += 1;
         let (_, epoch) = self.switch.current();
         let root = &self.stages.get(&epoch)?.root;
@@ -137,8 +157,9 @@ impl Hub {
         }
         // Only the answer to the probe proves multicast: members answer invitations that came by
         // unicast too (decision 101).
-        let last = Echo::of_probe(self.probes);
-        if echo == last && self.multicast.probe_answered(member, now) {
+        let number = |back| self.probes.checked_sub(back).filter(|number| *number > 0);
+        let back = (0..CHECKS).find(|back| number(*back).map(Echo::of_probe) == Some(echo));
+        if back.is_some_and(|back| self.multicast.probe_answered(member, back > 0, now)) {
             self.set_multicast(true);
         }
     }

@@ -187,18 +187,26 @@ impl Pairing {
 
     /// Opens a message of the member. `None` if it does not open, or is a replayed control message
     /// or one of a former start.
-    pub fn open(&mut self, epoch: u32, near: MessageId, bytes: &[u8]) -> Option<(u32, FromMember)> {
-        let open = |root: &Root| envelope::open_member(root, epoch, near, bytes);
+    pub fn open(
+        &mut self,
+        epoch: u32,
+        near: MessageId,
+        bytes: Vec<u8>,
+    ) -> Option<(u32, FromMember)> {
+        let open = |root: &Root, bytes| envelope::open_member(root, epoch, near, bytes);
         // Waiting keys first, the newest of them before others: their first message is the proof
         // that makes them current.
         for at in (0..self.pending.len()).rev() {
             let link = &self.pending[at].link;
-            let opened = open(&link.root).filter(|(_, what)| link.is_proved_by(what));
+            let opened =
+                open(&link.root, bytes.clone()).filter(|(_, what)| link.is_proved_by(what));
             let Some((epoch, what)) = opened else { continue };
             self.confirm(at);
             return self.accept(what).map(|what| (epoch, what));
         }
-        let opened = self.current.as_ref().and_then(|link| open(&link.root));
+        // What does not open is not kept.
+        let copy = self.previous.is_some().then(|| bytes.clone());
+        let opened = self.current.as_ref().and_then(|link| open(&link.root, bytes));
         if let Some((epoch, what)) = opened {
             return self.accept(what).map(|what| (epoch, what));
         }
@@ -206,7 +214,8 @@ impl Pairing {
             |what: &FromMember| matches!(what, FromMember::Answer(..) | FromMember::Acknowledge(_));
         // An answer of the former start is still true; a control message of it says nothing of this
         // one.
-        self.previous.as_ref().and_then(open).filter(|(_, what)| answers(what))
+        let previous = self.previous.as_ref().zip(copy);
+        previous.and_then(|(root, bytes)| open(root, bytes)).filter(|(_, what)| answers(what))
     }
 
     /// The member has proved that it has these keys.
@@ -271,10 +280,10 @@ mod tests {
         assert_eq!(pairing.classify(&first_hello), Hello::Repeated(None));
         assert!(pairing.welcome(Instant::from_ns(7)).is_some());
         assert_eq!(pairing.classify(&first_hello), Hello::Repeated(Some(Instant::from_ns(7))));
-        assert!(pairing.open(5, 0, &ready(&first, 1)).is_some());
-        assert!(pairing.open(5, 0, &ready(&first, 1)).is_none(), "replayed");
-        assert!(pairing.open(5, 0, &ready(&first, 3)).is_some());
-        assert!(pairing.open(5, 0, &ready(&first, 2)).is_none(), "late");
+        assert!(pairing.open(5, 0, ready(&first, 1)).is_some());
+        assert!(pairing.open(5, 0, ready(&first, 1)).is_none(), "replayed");
+        assert!(pairing.open(5, 0, ready(&first, 3)).is_some());
+        assert!(pairing.open(5, 0, ready(&first, 2)).is_none(), "late");
         assert!(pairing.welcome(Instant::from_ns(8)).is_none(), "no handshake is in progress");
         assert_eq!(pairing.classify(&first_hello), Hello::Old);
         // A recorded hello of an earlier session begins handshakes that no member completes.
@@ -282,7 +291,7 @@ mod tests {
             begin(&mut pairing, 2 * recorded);
         }
         assert_eq!(pairing.pending.len(), MAX_UNNAMED);
-        assert!(pairing.open(5, 0, &ready(&first, 4)).is_some(), "the keys still hold");
+        assert!(pairing.open(5, 0, ready(&first, 4)).is_some(), "the keys still hold");
         let (_, second) = begin(&mut pairing, 3);
         for recorded in 30..60 {
             begin(&mut pairing, 2 * recorded);
@@ -290,17 +299,20 @@ mod tests {
         let (_, third) = begin(&mut pairing, 5);
         assert_eq!(pairing.pending.len(), MAX_PENDING);
         let answer = seal_member(&first, 5, 2, &FromMember::Answer(7, b"reading".to_vec()));
-        assert!(pairing.open(5, 7, &ready(&second, 1)).is_some());
+        assert!(pairing.open(5, 7, ready(&second, 1)).is_some());
         assert_eq!(pairing.pending.len(), 1, "the member may have restarted since");
-        assert!(pairing.open(5, 7, &ready(&first, 9)).is_none(), "of the former start");
-        assert!(pairing.open(5, 7, &answer).is_some(), "it has answered before it restarted");
-        assert!(pairing.open(5, 7, &ready(&third, 1)).is_some());
-        assert!(pairing.open(5, 7, &ready(&second, 2)).is_none());
+        assert!(pairing.open(5, 7, ready(&first, 9)).is_none(), "of the former start");
+        assert!(
+            pairing.open(5, 7, answer.clone()).is_some(),
+            "it has answered before it restarted"
+        );
+        assert!(pairing.open(5, 7, ready(&third, 1)).is_some());
+        assert!(pairing.open(5, 7, ready(&second, 2)).is_none());
         for start in 50..120 {
             let (_, root) = begin(&mut pairing, 2 * start + 1);
-            pairing.open(5, 7, &ready(&root, 1));
+            pairing.open(5, 7, ready(&root, 1));
         }
-        assert!(pairing.open(5, 7, &answer).is_none());
+        assert!(pairing.open(5, 7, answer.clone()).is_none());
         assert_eq!(pairing.known.len(), MAX_KNOWN);
     }
 }

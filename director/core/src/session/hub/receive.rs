@@ -41,7 +41,7 @@ impl Hub {
         }
         self.unproved = Some(datagram.len());
         if envelope::is_envelope(datagram) {
-            self.envelope(datagram, now);
+            self.envelope(datagram.to_vec(), now);
         } else {
             self.frame(datagram, from, now);
         }
@@ -62,7 +62,7 @@ impl Hub {
 
     fn frame(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {
         let mut genuine = false;
-        let mut events = Vec::new();
+        let mut events = core::mem::take(&mut self.carried);
         // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
         let outside = carrier::model_of(datagram);
         let newest = self.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
@@ -71,7 +71,7 @@ impl Hub {
             if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
             {
                 genuine |= stage.carrier.receive(datagram, from, now);
-                events.extend(stage.carrier.take());
+                stage.carrier.take(&mut events);
             }
         }
         if genuine {
@@ -110,8 +110,8 @@ impl Hub {
         self.heard_at = now;
     }
 
-    pub(super) fn handle_carrier_events(&mut self, events: Vec<CarrierEvent>, now: Instant) {
-        for carried in events {
+    pub(super) fn handle_carrier_events(&mut self, mut events: Vec<CarrierEvent>, now: Instant) {
+        for carried in events.drain(..) {
             match carried {
                 CarrierEvent::Delivered(member, number) => {
                     // If the pattern has answers, only the answer counts.
@@ -119,7 +119,7 @@ impl Hub {
                         self.acknowledged(member, number, now);
                     }
                 }
-                CarrierEvent::Envelope(bytes) => self.envelope(&bytes, now),
+                CarrierEvent::Envelope(bytes) => self.envelope(bytes, now),
                 CarrierEvent::Frames { member, received, lost, noticed } => {
                     if noticed == now && lost > 0 {
                         self.gap(member, now);
@@ -146,11 +146,12 @@ impl Hub {
                 }
             }
         }
+        self.carried = events;
     }
 
-    fn envelope(&mut self, bytes: &[u8], now: Instant) {
+    fn envelope(&mut self, bytes: Vec<u8>, now: Instant) {
         let (_, epoch) = self.switch.current();
-        let Some(member) = envelope::member_of(bytes).map(MemberId::from) else { return };
+        let Some(member) = envelope::member_of(&bytes).map(MemberId::from) else { return };
         let Some(pairing) = self.pairings.get_mut(&member) else { return };
         let start = pairing.keys().map(|(_, start)| start);
         let opened = pairing.open(epoch, self.next, bytes);
@@ -220,6 +221,7 @@ impl Hub {
             self.retries.joined(member, self.retry_time(), now);
             self.failed_rounds = 0;
             self.events.push_back(Event::Joined(member));
+            self.check_multicast(now);
         }
         true
     }

@@ -85,7 +85,7 @@ impl Hub {
         self.capacity.sending(now);
         let number = self.next;
         self.next += 1;
-        self.payload = bytes.len().max(1);
+        self.payload = bytes.len().max(1) + self.authority.signature_len();
         self.fan_out = to.len().max(1);
         self.sent_at.push_back(now);
         if self.sent_at.len() > 32 {
@@ -158,10 +158,11 @@ impl Hub {
         now: Instant,
         wake: Option<Instant>,
     ) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
-        let (mut events, mut next, mut own) = (Vec::new(), None, wake);
+        let (mut next, mut own) = (None, wake);
+        let mut events = core::mem::take(&mut self.carried);
         for stage in self.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
-            events.extend(stage.carrier.take());
+            stage.carrier.take(&mut events);
             own = [own, look].into_iter().flatten().min();
             if datagram.is_some() {
                 next = datagram;

@@ -260,7 +260,7 @@ impl Hub {
         let refused = self.messages.values().filter(|message| message.is_refused);
         let Some(longest) = refused.map(|message| message.bytes.len()).max() else { return false };
         // Shorter messages may have been sent since.
-        self.payload = longest;
+        self.payload = longest + self.authority.signature_len();
         let from = self.policy.current();
         self.policy.invalidate();
         let decision = self.policy.decide(now, &self.proven_conditions(), &self.map, true);
@@ -309,6 +309,7 @@ impl Hub {
         self.events.push_back(Event::ModelChange { from, to, at: now });
         // The new model can fill what the old one left free.
         self.capacity.change();
+        self.check_multicast(now);
         let actions = self.switch.change(to, now);
         let _ = self.perform(actions, now);
     }

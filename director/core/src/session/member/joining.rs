@@ -7,6 +7,7 @@ use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::Welcome;
 use crate::keys::Root;
 use crate::message_map::MessageMap;
+use crate::signature::Authority;
 use crate::window::{self, Window};
 use alloc::collections::BTreeMap;
 
@@ -58,7 +59,8 @@ impl Member {
             };
             let Some(link) = link else { return };
             let root = match self.psk {
-                Some(_) => Root::new(&invitation.secret, link.welcome.session),
+                Some(_) => Root::new(&invitation.secret, link.welcome.session)
+                    .signed(Authority::of(invitation.signer)),
                 None => Root::insecure(link.welcome.session),
             };
             // The hub may not have measured the path yet.

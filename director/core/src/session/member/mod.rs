@@ -142,6 +142,10 @@ impl Member {
         let joined = self.joined.as_ref().filter(|_| !self.reports.is_lost());
         let joined = joined.map(|joined| joined.link.welcome.session);
         if let Some(session) = handshake::announced(datagram) {
+            if joined == Some(session) {
+                // Only members without keys get it: the hub has none of this start, perhaps no longer.
+                self.reports.doubt(now);
+            }
             self.handshakes.announced(session, joined, now);
             return;
         }
@@ -186,7 +190,9 @@ impl Member {
             }
         }
         for envelope in whole.drain(..) {
-            self.message(envelope, now);
+            let number = self.message(envelope, now);
+            let stages = self.joined.iter_mut().flat_map(|joined| joined.stages.values_mut());
+            stages.for_each(|stage| stage.carrier.opened(number));
         }
         self.envelopes = whole;
     }
@@ -198,22 +204,23 @@ impl Member {
         members > 1 && carrier::asks(datagram)
     }
 
-    fn message(&mut self, envelope: Vec<u8>, now: Instant) {
-        let Some(joined) = &mut self.joined else { return };
-        let Some(epoch) = envelope::epoch_of_data(&envelope, joined.epoch) else { return };
-        let Some(stage) = joined.stages.get(&epoch) else { return };
+    /// Takes a message; returns its number if it is from the hub.
+    fn message(&mut self, envelope: Vec<u8>, now: Instant) -> Option<MessageId> {
+        let joined = self.joined.as_mut()?;
+        let epoch = envelope::epoch_of_data(&envelope, joined.epoch)?;
+        let stage = joined.stages.get(&epoch)?;
         let member = joined.link.welcome.member;
         let opened = envelope::open_data(&stage.root, epoch, joined.newest, member, envelope);
-        let Some(Data { number, bytes, topic, stored }) = opened else { return };
+        let Data { number, bytes, topic, stored } = opened?;
         // Only after the seal was checked: the newest number restores the high bits of all that
         // follow.
         joined.newest = joined.newest.max(number);
         self.reports.record_arrival();
-        let Some(mut bytes) = bytes else { return };
+        let Some(mut bytes) = bytes else { return Some(number) };
         let is_plain = topic.is_none() && stored.is_none();
         let mut until = None;
         if is_plain && joined.link.welcome.answered {
-            let Some(lifetime) = bytes.first_chunk() else { return };
+            let lifetime = bytes.first_chunk()?;
             until = lifetime::decode(*lifetime).map(|lifetime| now + lifetime);
             bytes.drain(..lifetime::LENGTH);
         }
@@ -240,17 +247,16 @@ impl Member {
                 }
             }
         }
-        let Some(received) = joined.open.get_mut(number) else { return };
+        let Some(received) = joined.open.get_mut(number) else { return Some(number) };
         // The answer goes over the newest model by which the hub has sent it: the hub awaits nothing of
         // those before, whose frames can arrive later.
-        let answer = received.answer.clone();
-        received.epoch = if answer.is_some() { epoch } else { received.epoch.max(epoch) };
+        let is_answered = received.answer.is_some();
+        received.epoch = if is_answered { epoch } else { received.epoch.max(epoch) };
         // A duplicate: the hub lacks the answer, so send it again.
-        if let Some(answer) = answer {
-            let _ = joined.send(number, Some(&answer), now);
-        } else if !joined.link.welcome.answered {
-            let _ = joined.send(number, None, now);
+        if is_answered || !joined.link.welcome.answered {
+            let _ = joined.send(number, now);
         }
+        Some(number)
     }
 
     /// Answers a message.
@@ -260,7 +266,7 @@ impl Member {
     pub fn answer(
         &mut self,
         number: MessageId,
-        bytes: &[u8],
+        bytes: Vec<u8>,
         now: Instant,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
@@ -269,8 +275,8 @@ impl Member {
         if received.answer.is_some() {
             return Ok(());
         }
-        received.answer = Some(bytes.to_vec());
-        joined.send(number, Some(bytes), now)
+        received.answer = Some(bytes);
+        joined.send(number, now)
     }
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
@@ -361,15 +367,10 @@ impl Joined {
         (new && member == self.link.welcome.member).then_some(count)
     }
 
-    /// Sends the answer to a message, or an acknowledgement, over the model of the message, or over the
-    /// newest one.
-    fn send(
-        &mut self,
-        number: MessageId,
-        answer: Option<&[u8]>,
-        now: Instant,
-    ) -> Result<(), SessionError> {
-        let ReceivedMessage { epoch, bytes, until, .. } =
+    /// Sends the answer to a message, or an acknowledgement if it has none, over the model of the message, or
+    /// over the newest one.
+    fn send(&mut self, number: MessageId, now: Instant) -> Result<(), SessionError> {
+        let ReceivedMessage { epoch, bytes, until, answer } =
             self.open.get(number).ok_or(SessionError::Over)?;
         if until.is_some_and(|until| until <= now) {
             return Ok(());

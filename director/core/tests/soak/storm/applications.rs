@@ -23,7 +23,7 @@ impl Bed {
                     if let Some(own) = &mut self.members[member]
                         && (!self.storm || self.draws.below(20) > 0)
                     {
-                        let _ = own.answer(number, &answer_to(sent, member as u32 + 1), now);
+                        let _ = own.answer(number, answer_to(sent, member as u32 + 1), now);
                     }
                 }
                 MemberEvent::Outcome { number, outcome } => {
