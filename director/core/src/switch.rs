@@ -158,6 +158,11 @@ impl Switch {
         self.open.get(message).is_some_and(|members| members.contains(member))
     }
 
+    /// The first message that is awaited from a member.
+    pub fn first_awaited(&self, member: MemberId) -> Option<MessageId> {
+        self.open.iter().find(|(_, members)| members.contains(member)).map(|(number, _)| number)
+    }
+
     /// Drops a message; returns the members that have not acknowledged it.
     pub fn forget(&mut self, message: MessageId) -> Vec<MemberId> {
         self.open.remove(message).map_or(Vec::new(), |members| members.iter().collect())

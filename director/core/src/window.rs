@@ -23,6 +23,15 @@ impl Window {
         Self { from: 0, bits: vec![0; numbers.div_ceil(64).max(1)] }
     }
 
+    /// The same, in which all numbers before `next` count as received.
+    pub fn beginning_at(next: u64, numbers: usize) -> Self {
+        let mut window = Self { from: next / 64 * 64, ..Self::new(numbers) };
+        (window.from..next).for_each(|number| {
+            window.insert(number);
+        });
+        window
+    }
+
     fn room(&self) -> u64 {
         self.bits.len() as u64 * 64
     }
@@ -31,7 +40,7 @@ impl Window {
     /// not new: losing a message is better than delivering it twice. Senders end messages
     /// before they are below the window (`OVERTAKEN`).
     pub fn insert(&mut self, number: u64) -> bool {
-        if number < self.from {
+        if self.is_below(number) {
             return false;
         }
         if number - self.from >= self.room() {
@@ -50,6 +59,11 @@ impl Window {
         }
         let (word, bit) = self.place(number);
         number - self.from < self.room() && self.bits[word] & bit != 0
+    }
+
+    /// Whether a number is below the window, so that it is not known whether it was received.
+    pub fn is_below(&self, number: u64) -> bool {
+        number < self.from
     }
 
     /// A number that was received may be received again, as long as the window has it.
@@ -115,6 +129,15 @@ mod tests {
         assert!(window.insert(1 << 40) && !window.insert(1 << 40));
         window.remove(5);
         assert!(!window.insert(5), "too old");
+    }
+
+    #[test]
+    fn what_was_before_the_begin_is_not_new() {
+        for next in [0, 1, 63, 64, 65, 1_000, 1 << 40] {
+            let mut window = Window::beginning_at(next, 128);
+            assert!((0..next.min(200)).all(|back| !window.insert(next - 1 - back)), "{next}");
+            assert!((0..128).all(|ahead| window.insert(next + ahead)), "{next}");
+        }
     }
 
     proptest! {

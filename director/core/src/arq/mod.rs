@@ -383,6 +383,20 @@ mod tests {
         assert!(receiver.open() <= receiver::MAX_OPEN[0]);
     }
 
+    /// What failed before: only the number of messages was limited, so chunks of 64 kB were a gigabyte.
+    #[test]
+    fn long_chunks_take_little_memory() {
+        let mut receiver = ArqReceiver::new();
+        for place in 0..64 * 255_u64 {
+            let (asks, attempt, echo, last) = (false, 0, 0, u8::MAX);
+            let (message, index, data) = (place / 255, (place % 255) as u8, vec![0; 65_000]);
+            let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data };
+            receiver.receive(&chunk.encode());
+            let [counted, held] = receiver.held();
+            assert!(counted == held && held <= settings::MAX_HELD, "{held}");
+        }
+    }
+
     proptest! {
         #[test]
         fn datagrams_read_back(message in 0..1_u64 << 40, index: u8, last: u8, asks: bool,

@@ -1,7 +1,7 @@
 //! The receiver of `udp-arq`, from one sender.
 
 use super::frame::{ChunkHead, Complete, Datagram, Echo};
-use super::settings::SHORT;
+use super::settings::{MAX_HELD, SHORT};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::window::{self, Window};
@@ -103,7 +103,9 @@ impl ArqReceiver {
             let reply = Some(Receipt { message, echo, received_chunks: None });
             return Received { message: Some((message, data.to_vec())), reply };
         }
-        self.make_room(message, data.len());
+        if !self.make_room(message, data.len()) {
+            return Received::default();
+        }
         let fresh = || Receiving { last, chunks: BTreeMap::new() };
         let receiving = self.open.entry(message).or_insert_with(fresh);
         // An inconsistent length: one of the chunks is forged.
@@ -129,14 +131,18 @@ impl ArqReceiver {
         Received { message: Some((message, chunks.concat())), reply }
     }
 
-    /// Drops the oldest incomplete messages but this one, to which these bytes are added.
-    fn make_room(&mut self, message: u64, bytes: usize) {
+    /// Drops the oldest incomplete messages but this one, to which these bytes are added. Returns `false` if
+    /// it alone is too long.
+    fn make_room(&mut self, message: u64, bytes: usize) -> bool {
         let [long, short] = MAX_OPEN;
         loop {
             let most = if self.held + bytes > 2 * SHORT { long } else { short };
             let count = self.open.len() + usize::from(!self.open.contains_key(&message));
+            if count <= most && self.held + bytes <= MAX_HELD {
+                return true;
+            }
             let oldest = self.open.keys().find(|own| **own != message).copied();
-            let Some(oldest) = oldest.filter(|_| count > most) else { return };
+            let Some(oldest) = oldest else { return false };
             let dropped = self.open.remove(&oldest);
             self.held -= dropped.map_or(0, |receiving| receiving.bytes());
         }

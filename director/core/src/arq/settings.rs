@@ -6,6 +6,11 @@ use crate::{Instant, Span};
 /// Bytes in flight up to which [`ArqSettings::most`] counts four times: else short messages could not fill a
 /// long path.
 pub const SHORT: usize = 256 * 1024;
+/// Bytes in flight from which on no further message begins. With the longest message (4 MiB), a receiver has room
+/// for them ([`MAX_HELD`]).
+pub const MAX_FLIGHT: usize = 8 << 20;
+/// Maximum number of bytes of incomplete messages that a receiver keeps.
+pub const MAX_HELD: usize = 16 << 20;
 
 /// Pacing and timeout of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]

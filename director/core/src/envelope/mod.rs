@@ -89,7 +89,8 @@ pub struct Invitation {
     pub loss: u8,
     /// Round-trip time.
     pub round_trip: Span,
-    /// Number of the next message.
+    /// Number of the first message that the member lacks, or of the next one: a start that is new takes none
+    /// before it.
     pub next: MessageId,
     /// Whether data rate and round-trip time are estimates that change.
     pub estimated: bool,

@@ -2,6 +2,7 @@
 
 mod address;
 
+use super::backlog::Backlog;
 use super::batch::{Batch, Outbox};
 use super::durable::DurableMessage;
 use super::member_command::{Command, Outgoing, Reply};
@@ -29,6 +30,7 @@ use tokio::time::sleep_until;
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
+    backlog: Backlog,
     publisher: Publisher,
     restored: Vec<DurableMessage>,
     damaged: Option<PathBuf>,
@@ -73,8 +75,10 @@ impl Listener {
         let mut saver = Saver::open(folder, clock.now())?;
         let (restored, outcomes) = saver.restore(&mut member, &commands);
         let damaged = saver.damaged.take();
+        let backlog = Backlog::default();
         let driver = Driver {
             member,
+            backlog: backlog.clone(),
             outcomes,
             saver,
             socket: socket::driven(socket::unicast(local, profile)?)?,
@@ -89,7 +93,7 @@ impl Listener {
             clock,
         };
         tokio::spawn(driver.run(sender, receiver));
-        Ok(Self { requests, publisher: Publisher(commands), restored, damaged })
+        Ok(Self { requests, backlog, publisher: Publisher(commands), restored, damaged })
     }
 
     /// The messages of former starts, if there is a storage ([`Preconnection::storage`]): those that
@@ -112,9 +116,12 @@ impl Listener {
         self.publisher.clone()
     }
 
-    /// The next message; each is delivered once. `None` if the session has ended.
+    /// The next message; each is delivered once. `None` if the session has ended. If 16,384 messages or
+    /// 16 MiB wait for this call, the member acknowledges no further ones.
     pub async fn next(&mut self) -> Option<Request> {
-        self.requests.recv().await.map(Request::arrived)
+        let request = self.requests.recv().await?;
+        self.backlog.take(request.message.len());
+        Some(request.arrived())
     }
 }
 
@@ -123,6 +130,7 @@ const JOIN_EVERY: Span = Span::from_s(2);
 
 struct Driver {
     member: Member,
+    backlog: Backlog,
     /// Who waits for the outcome of a message.
     outcomes: HashMap<u32, Reply>,
     saver: Saver,
@@ -197,8 +205,10 @@ impl Driver {
         answers: &mpsc::UnboundedSender<(AnswerTo, Option<Vec<u8>>)>,
     ) -> bool {
         let mut is_there = true;
-        let mut hand_over = |message, topic, to: Option<AnswerTo>| {
+        let backlog = self.backlog.clone();
+        let mut hand_over = |message: Vec<u8>, topic, to: Option<AnswerTo>| {
             let answer = to.map(|to| Answering { to, answers: answers.clone() });
+            backlog.add(message.len());
             is_there &= sender.send(Request { message, topic, answer }).is_ok();
         };
         for event in self.member.take_events() {
@@ -252,6 +262,7 @@ impl Driver {
 
     /// Reads what this member's socket has received.
     fn receive_all(&mut self) {
+        self.member.hold(self.backlog.is_full());
         for _ in 0..AT_ONCE {
             let Some(batch) = Batch::receive(&self.socket) else { return };
             self.catch_up();
@@ -336,7 +347,7 @@ impl Driver {
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            // With too many open messages, the listener leaves when it is dropped.
+            // Without another number, the listener leaves when it is dropped.
             Command::Leave => drop(self.member.leave(now)),
             Command::ComeBack => self.member.come_back(),
             Command::Told(id) => self.saver.writer.report(id),

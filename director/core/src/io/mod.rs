@@ -1,6 +1,7 @@
 //! Sessions on sockets. Each session has a tokio task, the I/O driver, which passes datagrams and
 //! time to the core and sends the core's datagrams.
 
+mod backlog;
 mod batch;
 mod collect;
 mod command;

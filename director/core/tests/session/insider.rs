@@ -5,7 +5,7 @@ use director::carrier::To;
 use director::envelope::{self, Echo, FromMember, Invitation};
 use director::fec::{FecHub, FecSettings, ResponseKind};
 use director::handshake::{self, Initiator};
-use director::keys::{Party, Psk, Root, Scope, Use};
+use director::keys::{Keys, Party, Psk, Root, Scope, Use};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security, SessionError};
 use director::{Conditions, Instant, MessageId, ModelId, Models, Pattern, Seed, Span};
 
@@ -118,6 +118,13 @@ impl World {
         envelope::seal_data(&group, invitation.epoch, number, None, bytes)
     }
 
+    /// The keys of the hub's frames, which all members have.
+    fn group(&self) -> Keys {
+        let invitation = self.invited.as_ref().unwrap();
+        let group = Root::new(&invitation.secret, self.session);
+        group.keys(Scope::new(Use::Frame, invitation.epoch, Party::Hub))
+    }
+
     /// The member receives it as frames of `multicast-fec`.
     fn coded(&mut self, number: MessageId, sealed: &[u8], response: ResponseKind) {
         let invitation = self.invited.as_ref().unwrap();
@@ -208,6 +215,63 @@ fn a_forged_message_does_not_keep_the_hubs_away() {
         assert_eq!(world.had, [(0, b"close the valve".to_vec())], "{pattern:?}");
         assert!(world.events.iter().any(heard), "{pattern:?}");
     }
+}
+
+/// What failed before: a member acknowledged the hub's message without having it, after a frame that made no message,
+/// or a forged number far ahead.
+#[test]
+fn what_an_insider_kept_away_is_not_acknowledged() {
+    for ahead in [false, true] {
+        let mut world = World::new(&signed(Pattern::PublishSubscribe, true));
+        world.hub.send(b"open the valve", world.at()).unwrap();
+        world.run(500);
+        if ahead {
+            let forged = world.forged(20_000, b"x");
+            world.coded(20_000, &forged, ResponseKind::Acknowledgements);
+        } else {
+            // A message of one symbol, without a content, for the next number.
+            let mut frame = vec![0xc0, 0, 1, 0, 0, 0x80];
+            world.group().sign(&mut frame);
+            world.member.receive(&frame, world.at());
+        }
+        let number = world.hub.send(b"close the valve", world.at()).unwrap();
+        world.run(5_000);
+        let is_acknowledged = world.events.iter().any(|event| {
+            matches!(event, Event::Acknowledged { message, member: 0 } if *message == number)
+        });
+        assert_eq!(is_acknowledged, world.had.len() == 2, "{:?}", world.had);
+        assert!(is_acknowledged || ahead);
+    }
+}
+
+/// What failed before: two datagrams of a member made the loss of the session 93 %.
+#[test]
+fn a_member_cannot_make_up_losses() {
+    let mut world = World::new(&signed(Pattern::PublishCollect, true));
+    let number = world.hub.send(b"what is there?", world.at()).unwrap();
+    let epoch = world.invited.as_ref().unwrap().epoch;
+    let pair = world.pair.clone().unwrap();
+    let keys = pair.keys(Scope::new(Use::Frame, epoch, Party::Member(1)));
+    // An answer of one symbol, and a symbol of the largest number before it.
+    let answer = [&[7; 19][..], &[0x80]].concat();
+    let frames = [(65_535_u16, &[7; 20][..]), (0, &answer)].into_iter().enumerate();
+    let frames: Vec<Vec<u8>> = frames
+        .map(|(count, (symbol, data))| {
+            let fields = [number as u16, 1, symbol, 1].into_iter().flat_map(u16::to_be_bytes);
+            let frame: Vec<u8> = [0x15].into_iter().chain(fields).chain(data.to_vec()).collect();
+            let count = count as u64;
+            let mut sealed = [&frame[..], &count.to_be_bytes()].concat();
+            keys.sign(&mut sealed);
+            [&frame[..], &(count as u16).to_be_bytes(), &sealed[sealed.len() - 4..]].concat()
+        })
+        .collect();
+    world.run(100);
+    frames.iter().for_each(|frame| world.hub.receive(frame, Some(1), world.at()));
+    world.run(2_000);
+    world.hub.send(b"and now?", world.at()).unwrap();
+    world.run(2_000);
+    let loss = world.hub.explain().conditions.loss;
+    assert!((0.0..0.3).contains(&loss), "{loss}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod pair;
 mod proofs;
 mod rejected;
 mod replays;
+mod restarts;
 mod stored;
 mod topics;
 mod uplink;

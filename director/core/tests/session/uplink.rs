@@ -398,6 +398,50 @@ fn messages_of_a_member_that_has_left_end_in_time() {
     assert_eq!(world.outcomes.get(&late), Some(&Outcome::Failed(Failure::Unsent)));
 }
 
+/// What failed before: an answer to an invitation that was on its way put a member that had left back, and the
+/// session waited for it for ever.
+#[test]
+fn a_member_that_has_left_stays_away() {
+    let mut late = Vec::new();
+    for wait in [0, 2, 5, 10, 15, 20, 30] {
+        let mut world = world(0.0, Application::Takes, 11);
+        world.run(5 * SECOND);
+        // A new epoch.
+        world.hub.packets(Some(600), Instant::from_ns(world.now));
+        world.run(5 * SECOND + wait * MS);
+        world.member.leave(Instant::from_ns(world.now)).unwrap();
+        world.run(20 * SECOND);
+        assert!(world.member.has_left());
+        late.extend((!world.hub.present().is_empty()).then_some(wait));
+        world.member.come_back();
+        world.run(30 * SECOND);
+        assert_eq!(world.hub.present(), [0]);
+    }
+    assert!(late.is_empty(), "{late:?} ms");
+    for seed in 1..100 {
+        let mut world = world(0.3, Application::Takes, seed);
+        world.run(10 * SECOND);
+        world.member.leave(Instant::from_ns(world.now)).unwrap();
+        world.run(40 * SECOND);
+        assert!(world.left == 0 || world.hub.present().is_empty(), "seed {seed}");
+    }
+}
+
+/// What failed before: with as many open messages as there may be, the member did not leave.
+#[test]
+fn a_member_leaves_whatever_is_open() {
+    let mut world = world(0.0, Application::Sleeps, 11);
+    world.run(5 * SECOND);
+    let now = Instant::from_ns(world.now);
+    for _ in 0..1_024 {
+        world.member.publish(b"x", within(600 * SECOND), now).unwrap();
+    }
+    assert!(world.member.publish(b"x", within(SECOND), now).is_err());
+    world.member.leave(now).unwrap();
+    world.run(30 * SECOND);
+    assert!(world.member.has_left());
+}
+
 /// A message to a member that is gone ends, without a deadline of the application.
 #[test]
 fn no_message_of_the_hub_stays_open_for_ever() {

@@ -5,7 +5,7 @@ mod timers;
 
 use super::frame::{ChunkHead, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 use super::sending::{Attempt, Delivered, Payload, Sending};
-use super::settings::{ArqSettings, Outcome, Refused, Request, SHORT};
+use super::settings::{ArqSettings, MAX_FLIGHT, Outcome, Refused, Request, SHORT};
 use super::timeout::{MAX_DOUBLED, Responses};
 use crate::bundle::{Bundle, LENGTH, Longest};
 use crate::capacity::Capacity;
@@ -275,8 +275,8 @@ impl ArqSender {
     /// Whether no more messages may be in flight.
     fn is_full(&self) -> bool {
         let (count, most) = (self.sending.len(), self.settings.most.max(1));
-        let bytes = || self.sending.values().map(|sending| sending.bytes.len()).sum::<usize>();
-        count >= 4 * most || count >= most && bytes() >= SHORT
+        let bytes = self.sending.values().map(|sending| sending.bytes.len()).sum::<usize>();
+        count >= 4 * most || count >= most && bytes >= SHORT || bytes >= MAX_FLIGHT
     }
 
     /// Whether a message may share a datagram with others.

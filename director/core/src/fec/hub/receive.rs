@@ -27,6 +27,9 @@ const VANISHED: u32 = 2;
 /// Chance below which losses do not explain that, and the loss that is always possible.
 const UNLIKELY: f64 = 3e-3;
 const MIN_LOSS: f64 = 0.05;
+/// Lost symbols of an answer that count, for each that has arrived: `MAX_LOSS` of them. A member may number its
+/// symbols as it likes.
+const MOST_LOST: u32 = 9;
 
 impl FecHub {
     /// Handles frames of a member that share a datagram, or a single one; returns `false` if the code is
@@ -56,6 +59,11 @@ impl FecHub {
     pub fn set_member(&mut self, member: u16, keys: Keys) {
         if let Some(own) = self.members.get_mut(usize::from(member)) {
             *own = Checker::new(keys);
+            // Symbols of the start before are those of another answer.
+            let sending = self.sending.values_mut();
+            for awaited in sending.filter_map(|sending| sending.awaited.get_mut(&member)) {
+                (awaited.answer, awaited.greatest, awaited.responded) = (None, 0, false);
+            }
         }
     }
 
@@ -144,7 +152,7 @@ impl FecHub {
             sending.responded.push(member);
             let received = awaited.answer.as_ref().map_or(1, |answer| answer.received() as u32);
             self.has(way, member, &awaited);
-            let lost = (u32::from(greatest) + 1).saturating_sub(received);
+            let lost = (u32::from(greatest) + 1).saturating_sub(received).min(MOST_LOST * received);
             let seen = Seen { member: member.into(), received, lost, noticed: now };
             if lost == 0 {
                 self.seen.push(seen);

@@ -213,8 +213,9 @@ impl FecMember {
         self.spacing.add(message, symbol, left, now);
         let drawn = self.draw();
         let mut whole = self.add(message, place, data, drawn, now)?;
-        self.window.insert(message);
+        // A member may have made it up: it counts as received only as a whole.
         let schedule = Schedule::decode(&whole)?;
+        self.window.insert(message);
         // Each frame says how many follow, so all members find about the same start without a
         // common clock, whichever frame completes the message.
         let slots_at = match left {
@@ -348,6 +349,11 @@ impl FecMember {
         let Some(place) = requests.iter().position(|request| request.member == self.number) else {
             return;
         };
+        // The hub asks for none of these, but a member may have made up a number far ahead: no application has
+        // them for certain.
+        if self.window.is_below(message) {
+            return;
+        }
         if !self.window.has(message) {
             // The requested message has not arrived.
             self.newest = self.newest.max(message);

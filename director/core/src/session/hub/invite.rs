@@ -190,7 +190,7 @@ impl Hub {
         if !pairing.is_paired() {
             return Some((member, handshake::announcement(&self.session)));
         }
-        let invitation = self.parameters(epoch)?;
+        let invitation = self.parameters(member, epoch)?;
         let (root, count) = self.pairings.get_mut(&member)?.control()?;
         Some((member, invitation.seal(root, count, 0)))
     }
@@ -202,7 +202,7 @@ impl Hub {
         epoch: u32,
         now: Instant,
     ) -> Option<(MemberId, Vec<u8>)> {
-        let invitation = self.parameters(epoch)?;
+        let invitation = self.parameters(member, epoch)?;
         let (patience, retry) = (self.patience(), self.retry_time());
         let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome(now + patience)?;
         self.retries.answered(member, retry, now);
@@ -211,8 +211,8 @@ impl Hub {
         Some((member, welcome))
     }
 
-    /// The parameters of an epoch.
-    pub(super) fn parameters(&self, epoch: u32) -> Option<Invitation> {
+    /// The parameters of an epoch, for a member.
+    pub(super) fn parameters(&self, member: MemberId, epoch: u32) -> Option<Invitation> {
         let (here, stage) = (self.conditions(), self.stages.get(&epoch)?);
         Some(Invitation {
             epoch,
@@ -224,7 +224,8 @@ impl Hub {
             // With queues: timeouts of the new epoch must not be shorter than the path (decision
             // 101).
             round_trip: here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default()),
-            next: self.next,
+            // A start of the member that is new takes nothing before that, since it may be recorded.
+            next: self.switch.first_awaited(member).unwrap_or(self.next),
             estimated: self.capacity.is_estimated(),
             // Reserved on the wire: no version sets it (docs/director-wire.md).
             apart: false,

@@ -39,4 +39,6 @@ pub(super) struct Uplinks {
     pub turn: MemberId,
     /// Members that have left, and may come back.
     pub left: BTreeSet<MemberId>,
+    /// The starts of members that have said that they leave: what they sent before may arrive after it.
+    pub over: BTreeMap<MemberId, u32>,
 }

@@ -142,7 +142,7 @@ impl Hub {
         let silent = self.echoes.ask(trip.max(ECHO_SHARE * takes), here.loss, now);
         self.capacity.set_silent(silent);
         let (_, epoch) = self.switch.current();
-        let invitation = self.parameters(epoch)?;
+        let invitation = self.parameters(member, epoch)?;
         let (root, count) = self.pairings.get_mut(&member)?.control()?;
         Some((member, invitation.seal(root, count, 0)))
     }

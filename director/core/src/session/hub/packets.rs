@@ -69,7 +69,7 @@ impl Hub {
         let (member, size) = next?;
         let (_, epoch) = self.switch.current();
         // An authenticated message that members understand anyway (decision 81).
-        let invitation = Invitation { probes: true, ..self.parameters(epoch)? };
+        let invitation = Invitation { probes: true, ..self.parameters(member, epoch)? };
         let datagram = (size as usize).saturating_sub(self.below_datagram());
         let (root, count) = self.pairings.get_mut(&member)?.control()?;
         Some((member, invitation.seal(root, count, datagram)))

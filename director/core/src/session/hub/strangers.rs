@@ -181,7 +181,7 @@ impl Hub {
         now: Instant,
     ) -> Option<[Vec<u8>; 2]> {
         let (_, newest) = self.switch.current();
-        let invitation = self.parameters(newest)?;
+        let invitation = self.parameters(member, newest)?;
         let until = now + self.patience();
         let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome_to(hello, until)?;
         Some([welcome, invitation.seal(root, count, 0)])

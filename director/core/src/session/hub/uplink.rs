@@ -109,6 +109,7 @@ impl Hub {
             LEAVE => {
                 self.reply_with(from, reply::TAKEN, &[]);
                 self.leave_place(from.member, now);
+                self.uplinks.over.insert(from.member, from.start);
             }
             MESSAGE | REQUEST if !is_full => {
                 let (bytes, answered) = (body.to_vec(), kind == REQUEST);
@@ -210,11 +211,16 @@ impl Hub {
     }
 
     /// A member that had left has proved keys again, and is ready for `epoch`. Returns `false` if
-    /// that is not the newest: the member must change first.
+    /// that is not the newest, as the member must change first, or if it was sent before the member left.
     pub(super) fn rejoin(&mut self, member: MemberId, epoch: u32) -> bool {
         let (_, newest) = self.switch.current();
         if !self.uplinks.left.contains(&member) {
             return true;
+        }
+        // It says nothing more: the session would wait for it for ever.
+        let start = self.pairings.get(&member).and_then(|own| own.keys()).map(|(_, start)| start);
+        if self.uplinks.over.get(&member).copied() == start {
+            return false;
         }
         // It would miss the messages of the epoch that the others have.
         if epoch != newest {
@@ -222,6 +228,7 @@ impl Hub {
             return false;
         }
         self.uplinks.left.remove(&member);
+        self.uplinks.over.remove(&member);
         self.switch.join(member);
         self.absent.insert(member);
         true

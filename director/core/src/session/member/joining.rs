@@ -134,7 +134,7 @@ impl Member {
                     epoch,
                     stages,
                     probes: 0,
-                    window: Window::new(window::MESSAGES),
+                    window: Window::beginning_at(invitation.next, window::MESSAGES),
                     newest: invitation.next,
                     open: MessageMap::default(),
                 },

@@ -82,6 +82,8 @@ pub struct Member {
     receipts: Receipts,
     leaving: Leaving,
     events: VecDeque<MemberEvent>,
+    /// Whether messages of the hub are dropped: the application does not take them.
+    holds: bool,
     /// A buffer for the envelopes of a datagram.
     envelopes: Vec<Vec<u8>>,
 }
@@ -108,6 +110,7 @@ impl Member {
             receipts: Receipts::default(),
             leaving: Leaving::default(),
             events: VecDeque::new(),
+            holds: false,
             envelopes: Vec::new(),
         })
     }
@@ -134,6 +137,11 @@ impl Member {
     pub fn with_keep_alive(mut self, interval: Span) -> Self {
         self.reports = Reports::with_keep_alive(interval);
         self
+    }
+
+    /// Sets whether messages of the hub count as lost, because too many wait for the application.
+    pub fn hold(&mut self, holds: bool) {
+        self.holds = holds;
     }
 
     /// Handles a datagram from the hub or the group, or a frame of an external stack.
@@ -168,10 +176,15 @@ impl Member {
             return;
         }
         let Some(joined) = &mut self.joined else { return };
+        if envelope::is_envelope(datagram)
+            && let Some(count) = joined.probed(datagram)
+        {
+            joined.ready(self.models, Echo::of_probe(count), 0, &mut self.control);
+        }
+        if self.holds {
+            return;
+        }
         if envelope::is_envelope(datagram) {
-            if let Some(count) = joined.probed(datagram) {
-                joined.ready(self.models, Echo::of_probe(count), 0, &mut self.control);
-            }
             // A bare envelope belongs to the plain model; it carries its epoch.
             self.message(datagram.to_vec(), now);
             return;

@@ -45,7 +45,7 @@ impl Member {
     /// Leaves the session: open messages go first, then the hub learns it. It takes 10 s at most.
     ///
     /// # Errors
-    /// [`UplinkError`] if too many messages are open, or this one is too long.
+    /// [`UplinkError`] if all numbers of messages are used.
     pub fn leave(&mut self, now: Instant) -> Result<(), UplinkError> {
         self.leaving.comes_back = false;
         if self.leaving.message.is_none() {
