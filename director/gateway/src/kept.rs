@@ -174,7 +174,7 @@ impl Sessions {
         if changes.is_empty() {
             return Ok(());
         }
-        let now_s = self.0.clock.now_s();
+        let now_s = self.0.clock.now_ms() / 1_000;
         let written = self.0.append(std::iter::once(record(changes, now_s)));
         let Some(all) = all else { return written };
         let replaced = self.0.replace(all.iter().map(|changes| record(changes, now_s)));

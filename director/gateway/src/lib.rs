@@ -4,7 +4,6 @@
 
 mod budget;
 mod clients;
-mod clock;
 mod decode;
 mod device;
 mod driver;

@@ -1,7 +1,7 @@
 //! A file of records, each with checksums, which are synced before they count. One that has grown is
 //! written anew and replaces the former one.
 
-use crate::clock::Clock;
+use director::io::FolderClock;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct Records {
     /// A copy of the file, if it was damaged at the start.
     damaged: Option<PathBuf>,
     /// The time of records.
-    pub clock: Clock,
+    pub clock: FolderClock,
 }
 
 impl Records {
@@ -51,8 +51,8 @@ impl Records {
         lock(&file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let clock = Clock::open(folder);
-        let now_s = clock.now_s();
+        let clock = FolderClock::open(folder);
+        let now_s = clock.now_ms() / 1_000;
         let (length, is_damaged) = read_all(&bytes, |record| read(record, now_s));
         let damaged = is_damaged.then(|| copy_of(folder, name, &bytes)).flatten();
         // What follows was not synced when the gateway or its machine stopped: it never counted.

@@ -88,7 +88,7 @@ impl Storage {
     /// # Errors
     /// If the disk is full or fails: then the log ends before them, and the next call can succeed.
     pub fn write(&mut self, changes: &[Change]) -> io::Result<()> {
-        let now_s = self.0.clock.now_s();
+        let now_s = self.0.clock.now_ms() / 1_000;
         let body = |change: &Change| write_stored(now_s, &change.topic, change.message.as_ref());
         self.0.append(changes.iter().map(body))
     }
@@ -103,7 +103,7 @@ impl Storage {
     /// # Errors
     /// If the disk is full or fails: the former log stays.
     pub fn compact(&mut self, messages: &BTreeMap<String, Message>) -> io::Result<()> {
-        let now_s = self.0.clock.now_s();
+        let now_s = self.0.clock.now_ms() / 1_000;
         let body =
             |(topic, message): (&String, &Message)| write_stored(now_s, topic, Some(message));
         self.0.replace(messages.iter().map(body))

@@ -1,5 +1,6 @@
 //! The folder of a hub's stored messages.
 
+use super::folder_clock::FolderClock;
 use super::log::{self, Log};
 use super::record::{Wall, decode_outcome, encode_outcome, fresh, take};
 use super::writer::{Store, check_room};
@@ -7,6 +8,7 @@ use crate::Instant;
 use crate::downlink::{HubChange, HubMessage, HubState, Outcomes, Receiver};
 use crate::store::{StoreId, Token};
 use crate::switch::MemberId;
+use crate::uplink::Outcome;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,7 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct HubStorage {
     log: Log,
+    clock: FolderClock,
     /// Maximum size of all messages, in bytes.
     limit: u64,
     store: StoreId,
@@ -63,7 +66,8 @@ impl HubStorage {
     pub fn open(folder: &Path, limit: u64, now: Instant) -> io::Result<(Self, HubRestored)> {
         let (log, contents) = Log::open(folder, LOG, 2 * limit + ENDS)?;
         let (store, kept) = (fresh()?, BTreeMap::new());
-        let mut storage = Self { log, limit, store, next: 1, kept, size: 0 };
+        let clock = FolderClock::open(folder);
+        let mut storage = Self { log, clock, limit, store, next: 1, kept, size: 0 };
         contents.records.iter().for_each(|record| storage.replay(record));
         if contents.damaged.is_some() {
             // Numbers may be used again, and ends be lost: members have had none of another storage, and what
@@ -81,7 +85,7 @@ impl HubStorage {
             let why = format!("{error}{}", log::fix(&error));
             return Err(io::Error::new(error.kind(), why));
         }
-        let clock = Wall::now(now);
+        let clock = Wall::of(&mut storage.clock, now);
         let state = HubState { store: storage.store, next: storage.next, open: Vec::new() };
         let mut restored = HubRestored { state, ended: Vec::new(), damaged: contents.damaged };
         for (id, Kept { until_ms, to, body }) in &storage.kept {
@@ -131,7 +135,10 @@ impl HubStorage {
                 let id = u64::from_be_bytes(take(&mut rest)?);
                 let member = MemberId::from_be_bytes(take(&mut rest)?);
                 let outcome = decode_outcome(rest)?;
-                self.kept.get_mut(&id)?.to.insert(member, Receiver::Over(outcome));
+                let kept = self.kept.get_mut(&id)?;
+                self.size = self.size.saturating_sub(kept.size());
+                kept.to.insert(member, Receiver::Over(outcome));
+                self.size += kept.size();
             }
             REPORTED => self.remove(u64::from_be_bytes(take(&mut rest)?)),
             _ => {}
@@ -159,8 +166,10 @@ impl Store for HubStorage {
     type Change = HubChange;
 
     fn write(&mut self, changes: &[HubChange], now: Instant) -> io::Result<()> {
-        let clock = Wall::now(now);
-        let records: Vec<Vec<u8>> = changes.iter().map(|change| record(change, clock)).collect();
+        let clock = Wall::of(&mut self.clock, now);
+        let mut room = self.limit.saturating_sub(self.size);
+        let records = changes.iter().map(|change| record(change, clock, &mut room));
+        let records: Vec<Vec<u8>> = records.collect();
         let is_new = |change: &HubChange| matches!(change, HubChange::Added(_));
         let added = changes.iter().zip(&records).filter(|(change, _)| is_new(change));
         let added: u64 = added.map(|(_, record)| record.len() as u64).sum();
@@ -184,12 +193,17 @@ impl Store for HubStorage {
 impl Kept {
     /// About what it takes in the log, in bytes.
     fn size(&self) -> u64 {
-        (self.body.len() + 16 * self.to.len()) as u64
+        let answers = self.to.values().map(|own| match own {
+            Receiver::Over(Outcome::Acknowledged(Some(answer))) => answer.len(),
+            _ => 0,
+        });
+        (self.body.len() + 16 * self.to.len() + answers.sum::<usize>()) as u64
     }
 }
 
-/// The bytes of a change.
-fn record(change: &HubChange, clock: Wall) -> Vec<u8> {
+/// The bytes of a change. Answers for which there is no `room`, in bytes, are not written: this start has them, and to
+/// the next one their messages are acknowledged.
+fn record(change: &HubChange, clock: Wall, room: &mut u64) -> Vec<u8> {
     match change {
         HubChange::Added(message) => {
             let kept = encode(clock.ms_of(message.until), &message.to, &message.body);
@@ -198,7 +212,14 @@ fn record(change: &HubChange, clock: Wall) -> Vec<u8> {
         HubChange::Begun(member, token) => [&[BEGUN][..], &member.to_be_bytes(), token].concat(),
         HubChange::Ended(id, member, outcome) => {
             let (id, member) = (id.to_be_bytes(), member.to_be_bytes());
-            [&[ENDED][..], &id, &member, &encode_outcome(outcome)].concat()
+            let outcome = match outcome {
+                Outcome::Acknowledged(Some(answer)) if answer.len() as u64 > *room => {
+                    encode_outcome(&Outcome::Acknowledged(None))
+                }
+                outcome => encode_outcome(outcome),
+            };
+            *room = room.saturating_sub(outcome.len() as u64);
+            [&[ENDED][..], &id, &member, &outcome].concat()
         }
     }
 }
@@ -245,7 +266,7 @@ fn decode(bytes: &[u8]) -> Option<Kept> {
 mod tests {
     use super::*;
     use crate::Span;
-    use crate::uplink::{Failure, Outcome};
+    use crate::uplink::Failure;
 
     /// A folder that is removed at the end.
     struct Folder(PathBuf);
@@ -337,5 +358,27 @@ mod tests {
         assert_ne!(state.store, before.state.store);
         // It may have been sent: under no token of a member is it sent again.
         assert_eq!(state.open[0].to[&0], Receiver::Open(Some(Token::default())));
+    }
+
+    /// What failed before: answers had no limit, and with a log that is too long the next start failed.
+    #[test]
+    fn long_answers_do_not_keep_the_next_start_away() {
+        let folder = Folder::new("answers");
+        let open = || HubStorage::open(&folder.0, 1 << 20, Instant::START);
+        let (mut storage, _) = open().unwrap();
+        let all: Vec<MemberId> = (0..1_000).collect();
+        storage.write(&[added(1, &all, 10)], Instant::START).unwrap();
+        let answer = Outcome::Acknowledged(Some(vec![7; 100_000]));
+        for some in all[1..].chunks(50) {
+            let ended = some.iter().map(|member| HubChange::Ended(1, *member, answer.clone()));
+            storage.write(&ended.collect::<Vec<_>>(), Instant::START).unwrap();
+        }
+        drop(storage);
+        let (_, restored) = open().unwrap();
+        let over = |own: &&Receiver| matches!(own, Receiver::Over(Outcome::Acknowledged(_)));
+        let [message] = &restored.state.open[..] else { panic!() };
+        assert_eq!(message.to.values().filter(over).count(), 999);
+        let whole = message.to.values().filter(|own| **own == Receiver::Over(answer.clone()));
+        assert!((1..11).contains(&whole.count()));
     }
 }

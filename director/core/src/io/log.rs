@@ -200,7 +200,7 @@ fn set_aside(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
 
 /// The first bytes of the SHA-256, which the library has for its keys: another kind of checksum would
 /// be another dependency.
-fn checksum(record: &[u8]) -> [u8; 4] {
+pub(super) fn checksum(record: &[u8]) -> [u8; 4] {
     let digest = ring::digest::digest(&ring::digest::SHA256, record);
     digest.as_ref().first_chunk().copied().unwrap_or_default()
 }

@@ -9,6 +9,7 @@ mod command;
 mod discovery;
 mod durable;
 mod family;
+mod folder_clock;
 mod hub;
 mod hub_storage;
 mod inbox;
@@ -35,6 +36,7 @@ mod writer;
 
 pub use command::{Collected, StoredSending};
 pub use durable::DurableMessage;
+pub use folder_clock::FolderClock;
 pub use hub::Session;
 pub use inbox::{Inbox, Incoming};
 pub use member::Listener;

@@ -1,10 +1,10 @@
 //! What records of stored messages have in common: times, outcomes, fields.
 
+use super::folder_clock::FolderClock;
 use crate::rng::Seed;
 use crate::uplink::{Failure, Outcome};
 use crate::{Instant, Span};
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Random bytes that identify a storage.
 pub(super) fn fresh<const N: usize>() -> io::Result<[u8; N]> {
@@ -12,8 +12,8 @@ pub(super) fn fresh<const N: usize>() -> io::Result<[u8; N]> {
     bits.first_chunk().copied().ok_or(io::Error::other("too few random bytes"))
 }
 
-/// A time of a session's clock, and the same time of the wall clock in ms since 1970: lifetimes go
-/// on while the program does not run.
+/// A time of a session's clock, and the same time of a folder's records in ms: lifetimes go on while the program
+/// does not run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wall {
     now: Instant,
@@ -21,9 +21,12 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    pub fn now(now: Instant) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { now, ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX) }
+    /// The time of this folder's records at `now`. What the clock needs to go on is written there.
+    pub fn of(clock: &mut FolderClock, now: Instant) -> Self {
+        if clock.is_due() {
+            clock.mark();
+        }
+        Self { now, ms: clock.now_ms() }
     }
 
     pub fn ms_of(self, at: Instant) -> u64 {

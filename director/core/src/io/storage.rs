@@ -1,5 +1,6 @@
 //! The folder of a member's stored messages.
 
+use super::folder_clock::FolderClock;
 use super::log::{self, Log};
 use super::receipt_log::{self, Receipts};
 use super::record::{Wall, decode_outcome, encode_outcome, fresh};
@@ -36,6 +37,7 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Storage {
     log: Log,
+    clock: FolderClock,
     /// Maximum size of all messages, in bytes.
     limit: u64,
     sender: SenderId,
@@ -67,7 +69,16 @@ impl Storage {
         let sender = fresh()?;
         let (kept, size) = (BTreeMap::new(), 0);
         let receipts = Receipts::default();
-        let mut storage = Self { log, limit, sender, next: 1, kept, size, receipts };
+        let mut storage = Self {
+            log,
+            clock: FolderClock::open(folder),
+            limit,
+            sender,
+            next: 1,
+            kept,
+            size,
+            receipts,
+        };
         contents.records.iter().for_each(|record| storage.replay(record));
         if contents.damaged.is_some() {
             // Numbers may be used again, and ends be lost: under another name the hub has had none of
@@ -84,7 +95,7 @@ impl Storage {
             let why = format!("{error}{}", log::fix(&error));
             return Err(io::Error::new(error.kind(), why));
         }
-        let clock = Wall::now(now);
+        let clock = Wall::of(&mut storage.clock, now);
         let mut restored = Restored {
             state: StoredState {
                 sender: storage.sender,
@@ -171,7 +182,7 @@ impl Store for Storage {
     type Change = StoredChange;
 
     fn write(&mut self, changes: &[StoredChange], now: Instant) -> io::Result<()> {
-        let clock = Wall::now(now);
+        let clock = Wall::of(&mut self.clock, now);
         let records: Vec<Vec<u8>> = changes.iter().map(|change| record(change, clock)).collect();
         let added: usize = changes
             .iter()
