@@ -3,7 +3,7 @@
 
 use director::io::{Inbox, Listener, Preconnection, Session};
 use director::session::{Security, SessionError};
-use director::{Conditions, MessageProperties, Outcome, Pattern, Span};
+use director::{Conditions, MessageProperties, ModelId, Outcome, Pattern, Span};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
@@ -75,6 +75,40 @@ async fn without_an_application_or_a_hub_a_message_is_not_acknowledged() {
     drop(listener);
     let over = tokio::time::timeout(PATIENCE, publisher.publish(b"a reading", short)).await;
     assert!(matches!(over.unwrap(), Err(SessionError::Over)));
+}
+
+/// What failed before: messages were acknowledged without limit while nothing took them.
+#[tokio::test]
+async fn a_member_acknowledges_no_more_than_it_keeps_for_its_application() {
+    const LENGTH: usize = 50_000;
+    let begin = || {
+        let here = Conditions { rtt: Span::from_ms(2), rate_bit_s: 10e9, ..Conditions::default() };
+        let security = Security::Key(b"a key of sixteen bytes".to_vec());
+        let models = [ModelId::UdpArq];
+        Preconnection::new(Pattern::PublishSubscribe, security).assume(here).models(&models)
+    };
+    let (hub, member) = (free(), free());
+    let mut listener = begin().listen(member, hub).unwrap();
+    let session = begin().initiate(hub, &[member]).unwrap();
+    assert!(session.ready(PATIENCE).await);
+    let send = async |bytes: &[u8]| {
+        let sent = session.send_within(&[0], bytes, Duration::from_secs(5)).await.unwrap();
+        sent.lacking.is_empty()
+    };
+    let mut kept = 0;
+    while send(&[7; LENGTH]).await {
+        kept += 1;
+        assert!(kept * LENGTH < 20 << 20);
+    }
+    assert!(kept * LENGTH > 15 << 20, "{kept}");
+    for _ in 0..kept {
+        let next = tokio::time::timeout(PATIENCE, listener.next()).await.unwrap();
+        assert_eq!(next.unwrap().message, [7; LENGTH]);
+    }
+    // There is room again.
+    assert!(send(b"further").await);
+    let next = tokio::time::timeout(PATIENCE, listener.next()).await.unwrap();
+    assert_eq!(next.unwrap().message, b"further");
 }
 
 /// A NAT gives a member another address: the hub follows what the member has sealed.
