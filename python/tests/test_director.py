@@ -19,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "director" / "python"))
 director: Any = importlib.import_module("thingbed_director")
 loading: Any = importlib.import_module("thingbed_director._library")
 
+# No test fails because the machine is busy.
+PATIENT = 60.0
+
 
 class Library:
     """Hands out numbers as messages, to one thread at a time."""
@@ -28,6 +31,10 @@ class Library:
         self.messages: deque[int] = deque()
         self.ended = False
         self.freed: list[int] = []
+        # Cleared, opening takes until it is set.
+        self.can_open = threading.Event()
+        self.can_open.set()
+        self.open: set[int] = set()
 
     def give(self, message: int) -> None:
         with self.ready:
@@ -35,11 +42,16 @@ class Library:
             self.ready.notify_all()
 
     def director_listen(self, *_: object) -> int:
+        self.can_open.wait(PATIENT)
+        with self.ready:
+            self.open.add(1)
+            self.ready.notify_all()
         return 1
 
-    def director_listener_free(self, _: int) -> None:
+    def director_listener_free(self, listener: int) -> None:
         with self.ready:
             self.ended = True
+            self.open.discard(listener)
             self.ready.notify_all()
 
     def director_next(self, _: int, patience_ms: int) -> int | None:
@@ -96,3 +108,26 @@ def test_what_waits_when_the_listener_ends_is_freed(library: Library) -> None:
 
     asyncio.run(run())
     assert library.freed == [9]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_a_cancelled_caller_opens_is_freed(library: Library, is_open: bool) -> None:
+    # What failed before: the member stayed, with its port, until the program ended.
+    async def run() -> None:
+        library.can_open.clear()
+        opening = asyncio.create_task(listener().__aenter__())
+        await asyncio.sleep(0.05)
+        if is_open:
+            # Also if its thread has done so, and the caller does not know yet.
+            library.can_open.set()
+            with library.ready:
+                assert library.ready.wait_for(lambda: library.open, PATIENT)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(run())
+    library.can_open.set()
+    with library.ready:
+        assert library.ready.wait_for(lambda: library.ended, PATIENT)
+    assert library.open == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -105,8 +105,19 @@ class Handle:
     async def __aenter__(self) -> Self:
         if self._handle is not None:
             raise DirectorError(f"this {type(self).__name__} is open already: make another one")
-        self._handle = await self._call(self._open)
+        opening = self._calls.submit(self._open)
+        try:
+            self._handle = await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled, and no `__aexit__` follows: what it opens would stay,
+            # with its port, its thread and the lock of its storage.
+            self._calls.submit(self._close, opening)
+            raise
         return self
+
+    def _close(self, opening: Future[int]) -> None:
+        """Frees what a thread opens, when it has."""
+        getattr(library(), self._free)(opening.result())
 
     async def __aexit__(
         self,
