@@ -14,7 +14,7 @@ use crate::reason;
 use crate::session::Origin;
 use crate::storage::Unwritten;
 use heard::Heard;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Maximum number of messages of a topic that wait; then the oldest of QoS 0 is dropped.
 const MAX_WAITING: usize = 1_000;
@@ -62,8 +62,8 @@ pub struct Device {
     silent_s: u16,
     /// Seconds since the start, until the hub has the greeting.
     waits_s: Option<u16>,
-    /// Number of filters of a former start that the hub may not have yet; `None` after that.
-    former: Option<usize>,
+    /// Filters of a former start that the hub may not have yet; `None` after that.
+    former: Option<BTreeSet<String>>,
     /// Messages of the hub's storage that have arrived.
     heard: Heard,
 }
@@ -240,10 +240,7 @@ impl Device {
             (Job::Subscribe(subscribe, Some(origin)), how) => {
                 self.finish_subscribe(subscribe, origin, how)
             }
-            (Job::Subscribe(_, None), _) => {
-                self.former = self.former.map(|count| count.saturating_sub(1));
-                self.end_of_former()
-            }
+            (Job::Subscribe(subscribe, None), _) => self.answered(&subscribe.filter),
             _ => Vec::new(),
         }
     }
