@@ -1,9 +1,10 @@
 //! Sessions of a former start of a device's gateway.
 
-use super::{Device, Job, Subscribe};
+use super::{Device, Job};
 use crate::gateway::{Effect, Lane};
 use crate::kept::Kept;
 use crate::message::Up;
+use std::collections::BTreeSet;
 
 impl Device {
     /// Sessions of a former start: the hub learns what they subscribe to. The device's `start` must have the
@@ -12,21 +13,19 @@ impl Device {
         let (store, numbers) = std::mem::take(&mut kept.devices.heard);
         self.heard.restore(store, numbers);
         self.clients.restore(kept);
-        let filters = self.clients.filters();
-        self.former = Some(filters.keys().cloned().collect());
+        let filters: BTreeSet<String> = self.clients.filters().into_keys().collect();
+        self.former = Some(filters.clone());
         let mut effects = Vec::new();
-        for (filter, qos) in filters {
-            effects.extend(self.resubscribe(filter, qos));
+        for filter in filters {
+            effects.extend(self.resubscribe(filter));
         }
         effects.extend(self.end_of_former());
         effects
     }
 
     /// Subscribes once more; the clients have had the retained messages.
-    pub(super) fn resubscribe(&mut self, filter: String, qos: u8) -> Vec<Effect> {
-        let (retained, after) = (false, None);
-        let job = Subscribe { filter: filter.clone(), qos, retained, after };
-        self.push(Lane::Filter(filter), Job::Subscribe(job, None))
+    pub(super) fn resubscribe(&mut self, filter: String) -> Vec<Effect> {
+        self.subscribe_anew(filter, false, None)
     }
 
     /// The hub has answered what was sent of a filter, or never will. When it has answered all filters of a former
@@ -43,7 +42,7 @@ impl Device {
         if self.former.take_if(|former| former.is_empty()).is_none() {
             return Vec::new();
         }
-        self.push(Lane::Alive, Job::Frame(Up::Subscribed))
+        self.push(Lane::Alive, Job::Frame(Up::Subscribed, None))
     }
 }
 
