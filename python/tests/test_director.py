@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "director" / "python"))
 
 director: Any = importlib.import_module("thingbed_director")
+handles: Any = importlib.import_module("thingbed_director._handle")
 loading: Any = importlib.import_module("thingbed_director._library")
 
 # No test fails because the machine is busy.
@@ -31,6 +32,8 @@ class Library:
         self.messages: deque[int] = deque()
         self.ended = False
         self.freed: list[int] = []
+        # Threads that wait for a message.
+        self.waiting = 0
         # Cleared, opening takes until it is set.
         self.can_open = threading.Event()
         self.can_open.set()
@@ -54,10 +57,16 @@ class Library:
             self.open.discard(listener)
             self.ready.notify_all()
 
+    def director_listener_is_over(self, _: int) -> bool:
+        return self.ended
+
     def director_next(self, _: int, patience_ms: int) -> int | None:
         with self.ready:
             arrived = lambda: self.ended or self.messages  # noqa: E731
+            self.waiting += 1
             self.ready.wait_for(arrived, patience_ms / 1e3)
+            self.waiting -= 1
+            self.ready.notify_all()
             return self.messages.popleft() if self.messages else None
 
     def director_topic(self, _: int) -> bytes | None:
@@ -99,7 +108,36 @@ def test_a_message_for_a_cancelled_caller_is_for_the_next_one(library: Library) 
     assert asyncio.run(run()) == [b"\7", b"\x08"]
 
 
-def test_what_waits_when_the_listener_ends_is_freed(library: Library) -> None:
+def test_a_cancelled_caller_takes_no_message_that_comes_later(library: Library) -> None:
+    # What failed before: its thread took one within the whole patience, and if the listener then
+    # ended, the message was lost, though its sender had learned that it was taken.
+    async def run() -> None:
+        async with listener() as meter:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(meter.next(600), 0.05)
+            with library.ready:
+                assert library.ready.wait_for(lambda: library.waiting == 0, PATIENT)
+            library.give(9)
+
+    asyncio.run(run())
+    assert (list(library.messages), library.freed) == ([9], [])
+
+
+def test_a_message_that_takes_longer_than_a_slice_is_received(library: Library) -> None:
+    async def run() -> bytes:
+        async with listener() as meter:
+            asyncio.get_running_loop().call_later(3 * handles._SLICE, library.give, 7)
+            request = await meter.next(PATIENT)
+            return bytes(request.message)
+
+    assert asyncio.run(run()) == b"\7"
+
+
+def test_what_waits_when_the_listener_ends_is_freed(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handles, "_SLICE", PATIENT)
+
     async def run() -> None:
         async with listener() as meter:
             with pytest.raises(TimeoutError):
