@@ -17,7 +17,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "director" / "python"))
 
 director: Any = importlib.import_module("thingbed_director")
+handles: Any = importlib.import_module("thingbed_director._handle")
 loading: Any = importlib.import_module("thingbed_director._library")
+
+# No test fails because the machine is busy.
+PATIENT = 60.0
 
 
 class Library:
@@ -28,6 +32,12 @@ class Library:
         self.messages: deque[int] = deque()
         self.ended = False
         self.freed: list[int] = []
+        # Threads that wait for a message.
+        self.waiting = 0
+        # Cleared, opening takes until it is set.
+        self.can_open = threading.Event()
+        self.can_open.set()
+        self.open: set[int] = set()
 
     def give(self, message: int) -> None:
         with self.ready:
@@ -35,17 +45,28 @@ class Library:
             self.ready.notify_all()
 
     def director_listen(self, *_: object) -> int:
+        self.can_open.wait(PATIENT)
+        with self.ready:
+            self.open.add(1)
+            self.ready.notify_all()
         return 1
 
-    def director_listener_free(self, _: int) -> None:
+    def director_listener_free(self, listener: int) -> None:
         with self.ready:
             self.ended = True
+            self.open.discard(listener)
             self.ready.notify_all()
+
+    def director_listener_is_over(self, _: int) -> bool:
+        return self.ended
 
     def director_next(self, _: int, patience_ms: int) -> int | None:
         with self.ready:
             arrived = lambda: self.ended or self.messages  # noqa: E731
+            self.waiting += 1
             self.ready.wait_for(arrived, patience_ms / 1e3)
+            self.waiting -= 1
+            self.ready.notify_all()
             return self.messages.popleft() if self.messages else None
 
     def director_topic(self, _: int) -> bytes | None:
@@ -87,7 +108,36 @@ def test_a_message_for_a_cancelled_caller_is_for_the_next_one(library: Library) 
     assert asyncio.run(run()) == [b"\7", b"\x08"]
 
 
-def test_what_waits_when_the_listener_ends_is_freed(library: Library) -> None:
+def test_a_cancelled_caller_takes_no_message_that_comes_later(library: Library) -> None:
+    # What failed before: its thread took one within the whole patience, and if the listener then
+    # ended, the message was lost, though its sender had learned that it was taken.
+    async def run() -> None:
+        async with listener() as meter:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(meter.next(600), 0.05)
+            with library.ready:
+                assert library.ready.wait_for(lambda: library.waiting == 0, PATIENT)
+            library.give(9)
+
+    asyncio.run(run())
+    assert (list(library.messages), library.freed) == ([9], [])
+
+
+def test_a_message_that_takes_longer_than_a_slice_is_received(library: Library) -> None:
+    async def run() -> bytes:
+        async with listener() as meter:
+            asyncio.get_running_loop().call_later(3 * handles._SLICE, library.give, 7)
+            request = await meter.next(PATIENT)
+            return bytes(request.message)
+
+    assert asyncio.run(run()) == b"\7"
+
+
+def test_what_waits_when_the_listener_ends_is_freed(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handles, "_SLICE", PATIENT)
+
     async def run() -> None:
         async with listener() as meter:
             with pytest.raises(TimeoutError):
@@ -96,3 +146,26 @@ def test_what_waits_when_the_listener_ends_is_freed(library: Library) -> None:
 
     asyncio.run(run())
     assert library.freed == [9]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_a_cancelled_caller_opens_is_freed(library: Library, is_open: bool) -> None:
+    # What failed before: the member stayed, with its port, until the program ended.
+    async def run() -> None:
+        library.can_open.clear()
+        opening = asyncio.create_task(listener().__aenter__())
+        await asyncio.sleep(0.05)
+        if is_open:
+            # Also if its thread has done so, and the caller does not know yet.
+            library.can_open.set()
+            with library.ready:
+                assert library.ready.wait_for(lambda: library.open, PATIENT)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(run())
+    library.can_open.set()
+    with library.ready:
+        assert library.ready.wait_for(lambda: library.ended, PATIENT)
+    assert library.open == set()

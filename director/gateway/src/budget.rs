@@ -85,6 +85,17 @@ impl Outflow {
         (used <= self.most).then(|| Arc::new(held))
     }
 
+    /// The same for what cannot be refused.
+    pub fn count(&self, bytes: usize) -> Arc<Held> {
+        self.used.fetch_add(bytes, Relaxed);
+        Arc::new(Held { bytes, used: self.used.clone() })
+    }
+
+    /// Whether nothing more is to be accepted.
+    pub fn is_full(&self) -> bool {
+        self.used() >= self.most
+    }
+
     /// A message was dropped.
     pub fn drop_one(&self) {
         self.dropped.fetch_add(1, Relaxed);

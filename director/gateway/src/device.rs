@@ -4,8 +4,9 @@
 mod former;
 mod heard;
 mod silence;
+mod states;
 
-use crate::budget::OVERHEAD;
+use crate::budget::{Held, OVERHEAD};
 use crate::clients::{Action, Clients};
 use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
 use crate::kept::{Change, Unsaved};
@@ -14,7 +15,8 @@ use crate::reason;
 use crate::session::Origin;
 use crate::storage::Unwritten;
 use heard::Heard;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 /// Maximum number of messages of a topic that wait; then the oldest of QoS 0 is dropped.
 const MAX_WAITING: usize = 1_000;
@@ -25,7 +27,8 @@ const MAX_UNSURE: usize = 64 << 20;
 enum Job {
     Message(Numbered, Option<Origin>),
     Subscribe(Subscribe, Option<Origin>),
-    Frame(Up),
+    /// Another frame, with its memory if that is counted.
+    Frame(Up, #[expect(dead_code, reason = "it is only dropped")] Option<Arc<Held>>),
 }
 
 /// A subscription to send to the hub.
@@ -35,6 +38,7 @@ struct Subscribe {
     qos: u8,
     retained: bool,
     after: Option<String>,
+    _held: Arc<Held>,
 }
 
 /// The jobs of a lane, and those that are on their way.
@@ -62,8 +66,8 @@ pub struct Device {
     silent_s: u16,
     /// Seconds since the start, until the hub has the greeting.
     waits_s: Option<u16>,
-    /// Number of filters of a former start that the hub may not have yet; `None` after that.
-    former: Option<usize>,
+    /// Filters of a former start that the hub may not have yet; `None` after that.
+    former: Option<BTreeSet<String>>,
     /// Messages of the hub's storage that have arrived.
     heard: Heard,
 }
@@ -85,7 +89,7 @@ impl Device {
             former: None,
             heard: Heard::default(),
         };
-        let effects = device.push(Lane::Alive, Job::Frame(Up::Hello));
+        let effects = device.push(Lane::Alive, Job::Frame(Up::Hello, None));
         (device, effects)
     }
 
@@ -95,8 +99,8 @@ impl Device {
         let mut effects = Vec::new();
         if self.hub.begin(start) {
             // The hub has started: it knows no will and, without a storage, no subscription.
-            for (filter, qos) in self.clients.filters() {
-                effects.extend(self.resubscribe(filter, qos));
+            for filter in self.clients.filters().into_keys() {
+                effects.extend(self.resubscribe(filter));
             }
             for (client, will) in self.clients.wills() {
                 effects.extend(self.will(client, Some(will)));
@@ -116,11 +120,6 @@ impl Device {
             }
         }
         effects
-    }
-
-    fn will(&mut self, client: String, will: Option<Message>) -> Vec<Effect> {
-        let (lane, period_s) = (Lane::Will(client.clone()), self.period_s);
-        self.push(lane, Job::Frame(Up::Will { client, will, period_s }))
     }
 
     fn publish(&mut self, origin: Option<Origin>, message: Message) -> Vec<Effect> {
@@ -176,7 +175,7 @@ impl Device {
             Some(_) => batch(&mut jobs.waiting, |job| match job {
                 Job::Message((_, message), _) => message.size(),
                 // Alone in its frame.
-                Job::Subscribe(..) | Job::Frame(_) => BATCH + 1,
+                Job::Subscribe(..) | Job::Frame(..) => BATCH + 1,
             }),
         };
         effects.extend(self.transport(lane));
@@ -188,15 +187,15 @@ impl Device {
         let Some(jobs) = self.lanes.get(&lane) else { return Vec::new() };
         let (frame, is_request) = match &jobs.sent[..] {
             [Job::Subscribe(subscribe, _)] => {
-                let Subscribe { filter, qos, retained, after } = subscribe.clone();
+                let Subscribe { filter, qos, retained, after, _held } = subscribe.clone();
                 (Up::Subscribe { filter, qos, retained, after }, true)
             }
-            [Job::Frame(frame)] => (frame.clone(), false),
+            [Job::Frame(frame, _)] => (frame.clone(), false),
             messages => {
                 let now_s = self.clients.now_s();
                 let message = |job: &Job| match job {
                     Job::Message((number, message), _) => Some((*number, message.leaving(now_s))),
-                    Job::Subscribe(..) | Job::Frame(_) => None,
+                    Job::Subscribe(..) | Job::Frame(..) => None,
                 };
                 let messages: Vec<Numbered> = messages.iter().filter_map(message).collect();
                 // The hub may store them, and its answer says that it has: without a request, a
@@ -218,7 +217,7 @@ impl Device {
             self.unsure = self.unsure.saturating_sub(cost(message));
         }
         match (job, how) {
-            (Job::Frame(Up::Hello), Ended::Delivered(_)) => {
+            (Job::Frame(Up::Hello, _), Ended::Delivered(_)) => {
                 self.waits_s = None;
                 vec![Effect::Log("the hub's gateway answers".to_owned())]
             }
@@ -238,12 +237,12 @@ impl Device {
                 vec![Effect::Log(format!("a message of {} is too long", message.topic))]
             }
             (Job::Subscribe(subscribe, Some(origin)), how) => {
-                self.finish_subscribe(subscribe, origin, how)
+                let mut effects = self.answered(&subscribe.filter);
+                effects.extend(self.finish_subscribe(subscribe, origin, how));
+                effects
             }
-            (Job::Subscribe(_, None), _) => {
-                self.former = self.former.map(|count| count.saturating_sub(1));
-                self.end_of_former()
-            }
+            (Job::Subscribe(Subscribe { filter, .. }, None), _)
+            | (Job::Frame(Up::Unsubscribe(filter), _), _) => self.answered(&filter),
             _ => Vec::new(),
         }
     }
@@ -271,7 +270,8 @@ impl Device {
         let mut actions = self.clients.subscribed(&origin, filter, code);
         actions.extend(self.clients.retained(&origin, filter, retained));
         let mut effects = self.act(actions);
-        if more && after.is_some() {
+        // Not after the end of the subscription, which may wait behind it.
+        if more && after.is_some() && self.clients.granted(filter).is_some() {
             let lane = Lane::Filter(filter.clone());
             let job = Job::Subscribe(Subscribe { after, ..subscribe }, Some(origin));
             effects.extend(self.push(lane, job));
@@ -298,16 +298,9 @@ impl Side for Device {
                 Action::Close(connection) => effects.push(Effect::Close(connection)),
                 Action::Publish(origin, message) => effects.extend(self.publish(origin, message)),
                 Action::Subscribe { origin, filter, retained, .. } => {
-                    // For all clients of the device.
-                    let qos = self.clients.granted(&filter).unwrap_or_default();
-                    let lane = Lane::Filter(filter.clone());
-                    let job = Subscribe { filter, qos, retained, after: None };
-                    effects.extend(self.push(lane, Job::Subscribe(job, Some(origin))));
+                    effects.extend(self.subscribe(origin, filter, retained));
                 }
-                Action::Unsubscribe(filter) => {
-                    let lane = Lane::Filter(filter.clone());
-                    effects.extend(self.push(lane, Job::Frame(Up::Unsubscribe(filter))));
-                }
+                Action::Unsubscribe(filter) => effects.extend(self.unsubscribe(filter)),
                 Action::Will(client, will) => effects.extend(self.will(client, will)),
             }
         }
@@ -325,7 +318,7 @@ impl Side for Device {
                 // Messages of QoS 0 are sent once. What else is on its way is sent again, with the
                 // same numbers.
                 let sure =
-                    |job: &Job| !matches!(job, Job::Message(_, None) | Job::Frame(Up::Alive));
+                    |job: &Job| !matches!(job, Job::Message(_, None) | Job::Frame(Up::Alive, _));
                 if jobs.sent.iter().any(sure) {
                     return vec![Effect::Later(lane)];
                 }
@@ -365,7 +358,7 @@ impl Side for Device {
         // The hub keeps them until it knows that they are stored.
         match self.heard.saved() {
             numbers if numbers.is_empty() => Vec::new(),
-            numbers => self.push(Lane::Stored, Job::Frame(Up::Stored(numbers))),
+            numbers => self.push(Lane::Stored, Job::Frame(Up::Stored(numbers), None)),
         }
     }
 
@@ -375,11 +368,12 @@ impl Side for Device {
         effects.extend(self.clients.report().map(Effect::Log));
         effects.extend(self.clients.report_refused().map(Effect::Log));
         effects.extend(self.report_silence());
+        effects.extend(self.report_refused());
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
         // Without wills the hub does nothing when the device is silent, so it need not report.
         if due && !self.clients.wills().is_empty() {
-            effects.extend(self.push(Lane::Alive, Job::Frame(Up::Alive)));
+            effects.extend(self.push(Lane::Alive, Job::Frame(Up::Alive, None)));
         }
         effects
     }

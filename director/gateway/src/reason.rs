@@ -18,6 +18,8 @@ pub const NOT_POSSIBLE: u8 = 0x83;
 pub const VERSION: u8 = 0x84;
 /// The name of the client is not valid.
 pub const CLIENT_NAME: u8 = 0x85;
+/// Too much waits for the hub.
+pub const BUSY: u8 = 0x89;
 /// An authentication method that the gateway does not have.
 pub const AUTHENTICATION: u8 = 0x8c;
 /// The client was silent for longer than its keep alive.

@@ -19,7 +19,7 @@ pub const MAX_OPEN: usize = 1_000;
 /// Maximum number of topics for which a client of MQTT 5 can use a number.
 pub const MAX_ALIASES: u16 = 16;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
-const MAX_PACKETS: usize = 4_096;
+pub const MAX_PACKETS: usize = 4_096;
 /// Maximum size of packets that wait for a slow client, in bytes; then it is disconnected.
 const MAX_BYTES: usize = 16 << 20;
 /// Maximum number of events that wait for the gateway.

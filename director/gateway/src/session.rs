@@ -371,6 +371,11 @@ impl Session {
         self.answered(id)
     }
 
+    /// Whether a SUBSCRIBE of this connection has no answer yet.
+    pub fn awaits(&self, id: u16) -> bool {
+        self.grants.iter().any(|own| own.id == id)
+    }
+
     /// The answer to a SUBSCRIBE, if no filter is open.
     pub fn answered(&mut self, id: u16) -> Option<Packet> {
         let place = self.grants.iter().position(|own| own.id == id)?;

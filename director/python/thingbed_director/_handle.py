@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -15,6 +15,9 @@ from .outcome import DirectorError
 
 # Calls of an object at a time. Fewer than the 1,024 messages for which a hub has room.
 THREADS = 256
+# A thread waits for a message this long at a time, in seconds: if its caller is cancelled, it takes
+# none that comes later.
+_SLICE = 0.25
 # The longest path of Linux.
 _PATH = 4_096
 
@@ -71,7 +74,7 @@ class Handle:
 
     async def _take(self, name: str, patience: float) -> int | None:
         """The next message, or None after `patience` seconds. A thread cannot be cancelled: if the
-        caller is, the message that its thread gets is for the next caller."""
+        caller is, the message that its thread still gets is for the next caller."""
         handle = self._opened
         loop = asyncio.get_running_loop()
         until = loop.time() + patience_of(patience) / 1e3
@@ -81,8 +84,8 @@ class Handle:
             if self._left:
                 taking, limit = self._left.pop(0), rest
             else:
-                call = self._call(getattr(library(), name), handle, patience_of(rest))
-                taking = asyncio.ensure_future(call)
+                ms = patience_of(min(rest, _SLICE))
+                taking = asyncio.ensure_future(self._call(getattr(library(), name), handle, ms))
             try:
                 # Does not cancel what it waits for.
                 await asyncio.wait([taking], timeout=limit)
@@ -94,19 +97,32 @@ class Handle:
             message = taking.result()
             if message:
                 return message
-            if limit is None:
-                if self._handle is not None and self.is_over:
-                    raise DirectorError(
-                        "it has ended: its storage was lost, or this process was forked from the "
-                        "one that has it"
-                    )
+            if self._handle != handle:
+                return None
+            if self.is_over:
+                raise DirectorError(
+                    "it has ended: its storage was lost, or this process was forked from the "
+                    "one that has it"
+                )
+            if limit is None and loop.time() >= until:
                 return None
 
     async def __aenter__(self) -> Self:
         if self._handle is not None:
             raise DirectorError(f"this {type(self).__name__} is open already: make another one")
-        self._handle = await self._call(self._open)
+        opening = self._calls.submit(self._open)
+        try:
+            self._handle = await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled, and no `__aexit__` follows: what it opens would stay,
+            # with its port, its thread and the lock of its storage.
+            self._calls.submit(self._close, opening)
+            raise
         return self
+
+    def _close(self, opening: Future[int]) -> None:
+        """Frees what a thread opens, when it has."""
+        getattr(library(), self._free)(opening.result())
 
     async def __aexit__(
         self,

@@ -77,6 +77,8 @@ pub struct Clients {
     outflow: Outflow,
     /// Memory for their names, filters and wills.
     states: Outflow,
+    /// Memory for filters and wills that wait for the hub.
+    pub backlog: Outflow,
     /// Clients that were refused because of `MAX_SESSIONS` since the last report, and the second from
     /// which the next one can be.
     refused: u64,
@@ -88,7 +90,7 @@ impl Clients {
     pub fn new(start: u32) -> Self {
         let (sessions, names) = (HashMap::new(), HashMap::new());
         let outflow = Outflow::default();
-        let states = Outflow::default();
+        let (states, backlog) = (Outflow::default(), Outflow::default());
         Self {
             start,
             now_s: 0,
@@ -100,6 +102,7 @@ impl Clients {
             unsaved: Unsaved::default(),
             outflow,
             states,
+            backlog,
             refused: 0,
             report_at: 0,
         }
@@ -156,6 +159,10 @@ impl Clients {
         if connect.client.is_empty() && !connect.clean && connect.level < MQTT_5 {
             return Some(Refusal { old: 2, code: reason::CLIENT_NAME });
         }
+        // Its will, and then the end of it, would wait for the hub as well.
+        if connect.will.is_some() && self.backlog.is_full() {
+            return Some(Refusal { old: 3, code: reason::BUSY });
+        }
         // Sessions of clients that do not return stay, so their number is bounded.
         let is_full = self.sessions.len() >= MAX_SESSIONS;
         (is_full && !self.sessions.contains_key(&connect.client))
@@ -206,7 +213,11 @@ impl Clients {
         let held = self.states.hold(connect.client.len() + will + OVERHEAD);
         let full = held.is_none().then_some(Refusal { old: 3, code: reason::QUOTA });
         if let Some(Refusal { old, code }) = self.refusal(&connect).or(full) {
-            self.refused += u64::from(code == reason::QUOTA);
+            match code {
+                reason::QUOTA => self.refused += 1,
+                reason::BUSY => self.backlog.drop_one(),
+                _ => {}
+            }
             let code = if connect.level == MQTT_5 { code } else { old };
             let properties = Properties::default();
             let answer = Packet::ConnAck { present: false, code, properties };

@@ -196,6 +196,12 @@ impl Clients {
         connection.zip(answer).map(|(to, packet)| Action::Send(to, packet)).into_iter().collect()
     }
 
+    /// Whether a client waits for the answer to this packet.
+    pub fn awaits(&self, origin: &Origin) -> bool {
+        let session = self.sessions.get(&origin.client).filter(|own| own.number == origin.session);
+        session.is_some_and(|own| own.connection.is_some() && own.awaits(origin.id))
+    }
+
     /// Retained messages for a new subscription.
     pub fn retained(&mut self, origin: &Origin, filter: &str, all: Vec<Message>) -> Vec<Action> {
         let (now_s, outflow) = (self.now_s, self.outflow.clone());

@@ -55,6 +55,9 @@ pub struct Hub {
     unacknowledged: Vec<Origin>,
     /// What the disk has of devices, if there is one.
     ledger: Option<Ledger>,
+    /// Retained messages that subscriptions have looked at.
+    #[cfg(test)]
+    looked_at: std::cell::Cell<usize>,
 }
 
 impl Hub {
@@ -74,6 +77,8 @@ impl Hub {
             revision: 0,
             unacknowledged: Vec::new(),
             ledger: None,
+            #[cfg(test)]
+            looked_at: std::cell::Cell::default(),
         };
         let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
         (hub, effects)
@@ -265,15 +270,7 @@ impl Side for Hub {
                     effects.extend(self.act(answers.unwrap_or_default()));
                 }
                 Action::Subscribe { origin, filter, qos, retained } => {
-                    let mut actions = self.clients.subscribed(&origin, &filter, qos);
-                    let (mut after, mut more) = (None, retained);
-                    while more {
-                        let (page, rest) = self.retained(&filter, after.as_deref());
-                        after = page.last().map(|message| message.topic.clone());
-                        more = rest;
-                        actions.extend(self.clients.retained(&origin, &filter, page));
-                    }
-                    effects.extend(self.act(actions));
+                    effects.extend(self.subscribe(&origin, &filter, qos, retained));
                 }
                 Action::Unsubscribe(_) | Action::Will(..) => {}
             }

@@ -5,9 +5,12 @@ use super::unwritten::Topics;
 use crate::gateway::{BATCH, Effect, Side};
 use crate::kept::Kept;
 use crate::message::Message;
+use crate::server::MAX_PACKETS;
+use crate::session::Origin;
 use crate::storage::{Change, Unwritten};
 use director::topic;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Maximum number of retained messages.
 const MAX_RETAINED: usize = 100_000;
@@ -18,10 +21,12 @@ impl Hub {
     /// Retained messages of a filter after a topic, and whether there are more.
     pub(super) fn retained(&self, filter: &str, after: Option<&str>) -> (Vec<Message>, bool) {
         let (mut taken, mut size) = (Vec::new(), 0);
-        let later = |topic: &str| after.is_none_or(|after| topic > after);
-        let all = self.retained.iter();
         let now_s = self.clients.now_s();
-        for (topic, message) in all.filter(|(topic, _)| later(topic)) {
+        // Not from the first topic: each page would look at those of all pages before it.
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (topic, message) in self.retained.range::<str, _>((begin, Bound::Unbounded)) {
+            #[cfg(test)]
+            self.looked_at.set(self.looked_at.get() + 1);
             if !topic::matches(filter, topic) || message.is_expired(now_s) {
                 continue;
             }
@@ -32,6 +37,33 @@ impl Hub {
             taken.push(message.clone());
         }
         (taken, false)
+    }
+
+    /// Subscribes a client of the hub. It gets the retained messages that can wait for it.
+    pub(super) fn subscribe(
+        &mut self,
+        origin: &Origin,
+        filter: &str,
+        qos: u8,
+        retained: bool,
+    ) -> Vec<Effect> {
+        let mut actions = self.clients.subscribed(origin, filter, qos);
+        let (mut after, mut more) = (None::<String>, retained);
+        // Nothing is written to the client meanwhile: its connection drops further packets.
+        while more && actions.len() < MAX_PACKETS {
+            let (page, rest) = self.retained(filter, after.as_deref());
+            after = page.last().map(|message| message.topic.clone());
+            more = rest;
+            actions.extend(self.clients.retained(origin, filter, page));
+        }
+        let mut effects = self.act(actions);
+        if more {
+            effects.push(Effect::Log(format!(
+                "a client that subscribed to {filter} does not get all retained messages: {MAX_PACKETS} \
+                 packets wait for it"
+            )));
+        }
+        effects
     }
 
     /// Retained messages of a former start, with the time that is left of each, and sessions; changes are to
@@ -96,7 +128,7 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::budget::Room;
-    use crate::packet::{Ack, Connect, Packet, Publish};
+    use crate::packet::{Ack, Connect, Options, Packet, Publish};
 
     /// What failed before: with the maximum number of retained messages, topics kept their old ones.
     #[test]
@@ -120,6 +152,54 @@ mod tests {
         hub.publish(retain(8, b""));
         hub.publish(retain(MAX_RETAINED, b"with room"));
         assert_eq!((kept(&hub, 8), kept(&hub, MAX_RETAINED)), (None, Some(b"with room".to_vec())));
+    }
+
+    fn with_retained(count: usize) -> Hub {
+        let (mut hub, _) = Hub::new(1, 1);
+        for number in 0..count {
+            let (topic, payload) = (format!("t/{number:05}"), b"x"[..].into());
+            hub.publish(Message { topic, payload, retain: true, ..Message::default() });
+        }
+        hub
+    }
+
+    /// What failed before: each page looked at the topics of all pages before it, so one subscription to
+    /// `#` stopped the gateway for up to 28 s.
+    #[test]
+    fn pages_of_retained_messages_look_at_each_topic_once() {
+        let hub = with_retained(5_000);
+        let (mut after, mut more) = (None::<String>, true);
+        let (mut topics, mut pages) = (Vec::new(), 0);
+        while more {
+            let (page, rest) = hub.retained("#", after.as_deref());
+            after = page.last().map(|message| message.topic.clone());
+            topics.extend(page.into_iter().map(|message| message.topic));
+            (more, pages) = (rest, pages + 1);
+        }
+        assert!(topics.iter().eq(hub.retained.keys()), "all in order, each once");
+        // And the first of the next page, which did not fit.
+        assert_eq!(hub.looked_at.get(), 5_000 + pages - 1);
+    }
+
+    /// What failed before: all retained messages became packets at once, though a client's connection
+    /// drops those above a limit.
+    #[test]
+    fn a_client_of_the_hub_gets_the_retained_messages_that_can_wait_for_it() {
+        for (count, is_cut) in [(2_000, false), (20_000, true)] {
+            let mut hub = with_retained(count);
+            client(&mut hub);
+            let filters = vec![("#".to_owned(), Options::of(0))];
+            let subscribe = Packet::Subscribe { id: 1, filters };
+            let actions = hub.clients().receive(1, subscribe, Room::default());
+            let effects = hub.act(actions);
+            let is_message = |own: &&Effect| matches!(own, Effect::Send(_, Packet::Publish(_)));
+            let messages = effects.iter().filter(is_message).count();
+            let most = MAX_PACKETS + BATCH / 21;
+            assert_eq!(messages == count, !is_cut, "{messages} of {count}");
+            assert!(messages <= most && hub.looked_at.get() <= 2 * most, "{messages} messages");
+            let logged = effects.iter().filter(|own| matches!(own, Effect::Log(_))).count();
+            assert_eq!(logged, usize::from(is_cut));
+        }
     }
 
     fn client(hub: &mut Hub) {
