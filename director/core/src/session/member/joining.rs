@@ -120,6 +120,13 @@ impl Member {
         }
     }
 
+    /// Whether a unicast datagram should have arrived by multicast, which does not reach this
+    /// member. To join the group again may help.
+    pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
+        let members = self.joined.as_ref().map_or(0, |joined| joined.link.welcome.members);
+        members > 1 && carrier::asks(datagram)
+    }
+
     /// Changes to an epoch, of this session or of a new one.
     fn enter(&mut self, invitation: &Invitation, stage: Stage, new: bool) {
         if new && let Some(link) = self.handshakes.finish() {

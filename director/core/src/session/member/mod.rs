@@ -210,13 +210,6 @@ impl Member {
         self.envelopes = whole;
     }
 
-    /// Whether a unicast datagram should have arrived by multicast, which does not reach this
-    /// member. To join the group again may help.
-    pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
-        let members = self.joined.as_ref().map_or(0, |joined| joined.link.welcome.members);
-        members > 1 && carrier::asks(datagram)
-    }
-
     /// Takes a message; returns its number if it is from the hub.
     fn message(&mut self, envelope: Vec<u8>, now: Instant) -> Option<MessageId> {
         let joined = self.joined.as_mut()?;
