@@ -45,8 +45,9 @@ enum director_outcome {
  *    "storage_bytes": 16777216,
  *    "signed": false,      the hub signs its messages, so that no member can pose as it towards others: needs a key
  *                          for each member (director_initiate_keys), and 64 bytes per message
- *    "warnings": true,     the hub writes to standard error what its operator should know, such as a
- *                          member with another key, at most once a minute (default: false)
+ *    "warnings": true,     the hub and the member write to standard error what their operator should know: the hub a
+ *                          member with another key, at most once a minute, the member a hub that has not answered
+ *                          for ten seconds (default: false)
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
  * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0

@@ -111,6 +111,29 @@ async fn a_member_acknowledges_no_more_than_it_keeps_for_its_application() {
     assert_eq!(next.unwrap().message, b"further");
 }
 
+/// What failed before: a panic of the runtime's library.
+#[test]
+fn without_a_runtime_a_session_is_an_error() {
+    let errors = [
+        begin().listen(free(), free()).unwrap_err(),
+        begin().initiate(free(), &[free()]).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(error.to_string().contains("tokio runtime"), "{error}");
+    }
+}
+
+/// What failed before: a member that had not joined said nothing, whatever the reason.
+#[tokio::test]
+async fn a_member_says_that_its_hub_does_not_answer() {
+    let (lines, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let hub = free();
+    let member = begin().on_warning(move |line| drop(lines.send(line.to_owned())));
+    let _listener = member.listen(free(), hub).unwrap();
+    let line = tokio::time::timeout(PATIENCE, said.recv()).await.unwrap().unwrap();
+    assert!(line.contains(&hub.to_string()) && line.contains("another key"), "{line}");
+}
+
 /// A NAT gives a member another address: the hub follows what the member has sealed.
 #[tokio::test]
 async fn a_member_behind_a_changing_address_is_the_same_member() {

@@ -19,7 +19,9 @@ const MAX_SYMBOLS: usize = 4_096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The message is too long or has too many symbols.
-    #[error("message of {0} bytes is too long for symbols of {1} bytes")]
+    #[error(
+        "it has {0} bytes, and {LONGEST} are the maximum, in {MAX_SYMBOLS} symbols of {1} bytes: send it in parts, or let the session use udp-arq too"
+    )]
     Long(usize, usize),
     /// Frames cannot hold a symbol.
     #[error("frames of {0} bytes have no room for a symbol")]

@@ -1,6 +1,9 @@
 //! A member on sockets.
 
 mod address;
+mod group;
+
+pub(super) use address::Ends;
 
 use super::backlog::Backlog;
 use super::batch::{Batch, Outbox};
@@ -9,15 +12,17 @@ use super::member_command::{Command, Outgoing, Reply};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::Publisher;
 use super::request::{AnswerTo, Answering, Request};
-use super::resolver::{Resolve, Resolver};
+use super::resolver::Resolver;
 use super::saver::Saver;
+use super::silence::Silence;
+use super::warning::Warnings;
 use super::writer::Folder;
 use super::{AT_ONCE, Clock, Error, family, socket};
+use crate::Instant;
 use crate::carrier::To;
 use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::uplink::MessageProperties;
-use crate::{Instant, Span};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,7 +31,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-/// A member that joins sessions of its hub. It leaves when this is dropped.
+/// A member that joins sessions of its hub. When this is dropped it sends nothing more, and the hub waits for it as
+/// for one that is off: let it leave first ([`Publisher::leave`]).
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
@@ -40,12 +46,12 @@ impl Listener {
     /// Listens at `local` for the hub at `hub`.
     pub(super) fn open(
         config: Config,
-        local: SocketAddr,
-        hub: SocketAddr,
-        resolve: Option<Resolve>,
+        ends: Ends,
+        warnings: Warnings,
         factories: &[Arc<dyn StackFactory>],
         folder: Option<&Folder>,
     ) -> Result<Self, Error> {
+        let Ends { local, hub, resolve } = ends;
         if hub.is_ipv6() != local.is_ipv6() {
             return Err(family::mixed(local, hub));
         }
@@ -88,6 +94,8 @@ impl Listener {
             local,
             hub,
             resolver: Resolver::new(resolve),
+            warnings,
+            silence: Silence::default(),
             group: None,
             join_at: Instant::START,
             clock,
@@ -125,9 +133,6 @@ impl Listener {
     }
 }
 
-/// Minimum interval of multicast joins.
-const JOIN_EVERY: Span = Span::from_s(2);
-
 struct Driver {
     member: Member,
     backlog: Backlog,
@@ -141,6 +146,8 @@ struct Driver {
     local: SocketAddr,
     hub: SocketAddr,
     resolver: Resolver,
+    warnings: Warnings,
+    silence: Silence,
     group: Option<(SocketAddr, UdpSocket)>,
     /// Earliest time of the next join.
     join_at: Instant,
@@ -171,9 +178,7 @@ impl Driver {
             if !self.deliver(&sender, &answers) {
                 return;
             }
-            if self.resolver.poll(self.member.is_waiting(), self.clock.now()) {
-                self.member.doubt(self.clock.now());
-            }
+            self.seek();
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some(command) = commands.recv() => self.execute(command).await,
@@ -347,32 +352,10 @@ impl Driver {
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            // Without another number, the listener leaves when it is dropped.
+            // It fails without another number only.
             Command::Leave => drop(self.member.leave(now)),
             Command::ComeBack => self.member.come_back(),
             Command::Told(id) => self.saver.writer.report(id),
-        }
-    }
-
-    /// Joins the group again: multicast routers or switches may have missed the first join.
-    fn join_again(&mut self) {
-        let now = self.clock.now();
-        if now >= self.join_at
-            && let Some((group, own)) = &self.group
-        {
-            self.join_at = now + JOIN_EVERY;
-            socket::join_again(own, *group, self.local.ip());
-        }
-    }
-
-    /// Joins a group, unless joined. If that fails, multicast models fail, and the hub detects
-    /// it.
-    fn hear(&mut self, group: SocketAddr) {
-        if self.group.as_ref().is_none_or(|(known, _)| *known != group) {
-            self.group = socket::group(group, self.local.ip())
-                .and_then(socket::driven)
-                .ok()
-                .map(|own| (group, own));
         }
     }
 

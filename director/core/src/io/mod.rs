@@ -28,6 +28,7 @@ mod request;
 mod resolver;
 mod saver;
 mod sending;
+mod silence;
 pub mod socket;
 mod storage;
 mod waiting;

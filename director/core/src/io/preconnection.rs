@@ -2,6 +2,7 @@
 
 #[cfg(feature = "discovery")]
 use super::discovery::Announcement;
+use super::member::Ends;
 use super::outside::{self, StackFactory};
 use super::resolver::Resolve;
 use super::warning::Warnings;
@@ -123,9 +124,10 @@ impl Preconnection {
         self
     }
 
-    /// The hub reports here what its operator should know, in a line of text: a hello that none of the
-    /// session's keys opens, because a member has another key, at most once a minute. `report` is called
-    /// on the session's task, so it must not block or panic. It has no effect at a member.
+    /// The hub or the member reports here what its operator should know, in a line of text: the hub a hello that
+    /// none of the session's keys opens, because a member has another key, at most once a minute; a member that
+    /// its hub has not answered for ten seconds. `report` is called on the session's task, so it must not block
+    /// or panic.
     #[must_use]
     pub fn on_warning(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.warnings = Warnings::to(report);
@@ -200,7 +202,8 @@ impl Preconnection {
         hub: impl Into<SocketAddr>,
     ) -> Result<Listener, Error> {
         let (local, hub, folder) = (local.into(), hub.into(), self.folder.as_ref());
-        Listener::open(self.config, local, hub, None, &self.factories, folder)
+        let ends = Ends { local, hub, resolve: None };
+        Listener::open(self.config, ends, self.warnings, &self.factories, folder)
     }
 
     /// Waits for a session as a member, as [`listen`](Self::listen) does, of a hub whose address
@@ -218,6 +221,7 @@ impl Preconnection {
         let hub = resolve()?;
         let resolve: Resolve = Arc::new(resolve);
         let (local, folder) = (local.into(), self.folder.as_ref());
-        Listener::open(self.config, local, hub, Some(resolve), &self.factories, folder)
+        let ends = Ends { local, hub, resolve: Some(resolve) };
+        Listener::open(self.config, ends, self.warnings, &self.factories, folder)
     }
 }

@@ -109,8 +109,16 @@ pub fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
 /// Hands a socket to the runtime.
 pub(super) fn driven(socket: UdpSocket) -> Result<tokio::net::UdpSocket, Error> {
     super::batch::set_options(&socket);
-    let what = "cannot wait for a UDP socket".to_owned();
-    tokio::net::UdpSocket::from_std(socket).map_err(|source| Error::Socket { what, source })
+    let failed = |what: &str, source| Error::Socket { what: what.to_owned(), source };
+    // Tokio panics.
+    tokio::runtime::Handle::try_current().map_err(|_| {
+        let source = std::io::Error::other(
+            "call this in a task of a tokio runtime, such as `#[tokio::main]`",
+        );
+        failed("there is no runtime for the session's sockets", source)
+    })?;
+    let driven = tokio::net::UdpSocket::from_std(socket);
+    driven.map_err(|source| failed("cannot wait for a UDP socket", source))
 }
 
 /// Joins a group at the interface with this address.

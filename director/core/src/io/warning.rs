@@ -1,5 +1,6 @@
-//! Lines for the operator of a hub.
+//! Lines for the operator of a hub or a member.
 
+use super::silence::AFTER;
 use crate::{Instant, Span};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -78,6 +79,18 @@ impl Warnings {
                  for it, and start it again (one line a minute for an address at most)"
             )),
         }
+    }
+}
+
+impl Warnings {
+    /// The hub at this address does not answer a member.
+    pub fn silent(&self, hub: SocketAddr) {
+        let Some(report) = &self.0 else { return };
+        report(&format!(
+            "no answer from the hub at {hub} for {} s: it does not run, has another key for this member or no place \
+             left, or datagrams do not pass between the two addresses. Messages wait until their lifetimes end",
+            AFTER.as_ms() / 1e3
+        ));
     }
 }
 

@@ -107,10 +107,11 @@ impl Policy {
     pub(super) fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
         let blocked = self.no_multicast && !candidate.model.features().by_unicast;
         let loses = self.fall_back && !candidate.model.features().reliable;
+        let refused = self.refused && candidate.model == self.current;
         // Only plain datagrams can be longer than a packet.
         let long = here.payload + WHOLE_OVERHEAD > here.mtu;
         let cut = self.no_fragments && long && candidate.model == ModelId::UdpRequestResponse;
-        if blocked || cut || loses || !self.member_models.has(candidate.model) {
+        if blocked || cut || loses || refused || !self.member_models.has(candidate.model) {
             return None;
         }
         let (figures, distance) = candidate.predicted.as_ref()?;

@@ -114,6 +114,8 @@ pub struct Policy {
     no_fragments: bool,
     /// Whether the next decision excludes unreliable models.
     fall_back: bool,
+    /// Whether it excludes the model in use.
+    refused: bool,
     /// Models that all members have.
     member_models: Models,
     /// Logarithm of measured over predicted delay, common to all models.
@@ -178,6 +180,7 @@ impl Policy {
             no_multicast: false,
             no_fragments: false,
             fall_back: false,
+            refused: false,
             member_models: Models::ALL,
             common_correction: 0.0,
             decided_at: Instant::START,
@@ -230,9 +233,9 @@ impl Policy {
             && self.candidates.iter().any(|candidate| candidate.model == model)
     }
 
-    /// The model in use has rejected a message: forces new predictions.
-    pub fn invalidate(&mut self) {
-        self.at = None;
+    /// The model in use has refused a message: the next decision is for another one, whatever is predicted.
+    pub fn refused(&mut self) {
+        (self.at, self.refused) = (None, true);
     }
 
     /// Sets whether multicast works; without it, models that need it are excluded.
@@ -381,7 +384,7 @@ impl Policy {
         let all = self.costs(here);
         let own = all.iter().find(|(model, _)| *model == self.current).map(|(_, cost)| *cost);
         // For one decision: each missing message sets it again.
-        self.fall_back = false;
+        (self.fall_back, self.refused) = (false, false);
         let Some((model, cost)) = all.first().copied() else {
             self.challenger = None;
             let (choice, best, reason) = (Choice::Stay, None, Reason::Nothing);

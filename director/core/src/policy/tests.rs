@@ -148,7 +148,8 @@ fn what_would_fill_the_network_is_the_last_choice() {
     figures.bytes = 50.0;
     figures.delay_ms = figures.delay_ms.last_of(4.0);
     reaching.add(ModelId::UdpArq, Point { at: fuller, figures });
-    policy.invalidate();
+    // Forces new predictions.
+    policy.fragments_vanish(false);
     let decision = policy.decide(second(1), &fuller, &reaching, false);
     assert_eq!(decision.best, Some(ModelId::UdpArq), "{decision}");
 }

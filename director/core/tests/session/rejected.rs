@@ -58,3 +58,23 @@ fn a_message_that_no_model_carries_ends() {
     assert_eq!(pair.hub.open_messages(), 0);
     assert!(pair.received.is_empty());
 }
+
+/// What failed before: `multicast-fec`, with which a session that knows nothing begins, carries 65,535 B at most, and its
+/// predicted gain kept it, so that longer messages were an error.
+#[test]
+fn a_longer_message_than_the_model_carries_changes_it() {
+    let models = [ModelId::UdpArq, ModelId::MulticastFec];
+    for pattern in [Pattern::PublishSubscribe, Pattern::RequestResponse] {
+        let mut pair = Pair::new(&config(pattern, Conditions::default(), &models));
+        (0..2_000).for_each(|_| pair.step());
+        for length in [100, 70_000, 300_000, 100] {
+            let message = vec![7; length];
+            pair.hub.send(&message, Instant::from_ns(pair.now)).unwrap();
+            (0..4_000).for_each(|_| pair.step());
+            for member in 0..2 {
+                assert!(pair.received.contains(&(member, message.clone())), "{length}");
+            }
+            pair.received.clear();
+        }
+    }
+}

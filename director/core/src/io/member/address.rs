@@ -4,9 +4,31 @@ use super::Driver;
 use crate::Instant;
 use crate::io::batch::Arrival;
 use crate::io::family;
+use crate::io::resolver::Resolve;
 use std::net::SocketAddr;
 
+/// Addresses of a member.
+pub(in crate::io) struct Ends {
+    /// The member's.
+    pub local: SocketAddr,
+    /// The hub's, and how it is found again.
+    pub hub: SocketAddr,
+    /// See `hub`.
+    pub resolve: Option<Resolve>,
+}
+
 impl Driver {
+    /// Looks for a hub that does not answer, and says so.
+    pub(super) fn seek(&mut self) {
+        let now = self.clock.now();
+        if self.resolver.poll(self.member.is_waiting(), now) {
+            self.member.doubt(now);
+        }
+        if self.silence.is_due(self.member.has_hub() || self.member.has_left(), now) {
+            self.warnings.silent(self.hub);
+        }
+    }
+
     /// Handles a datagram: only those from the hub's address count.
     pub(super) fn receive(&mut self, Arrival { bytes, from, waited }: Arrival<'_>, now: Instant) {
         if !family::same(from, self.hub) {

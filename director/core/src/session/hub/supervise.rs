@@ -262,7 +262,7 @@ impl Hub {
         // Shorter messages may have been sent since.
         self.payload = longest + self.authority.signature_len();
         let from = self.policy.current();
-        self.policy.invalidate();
+        self.policy.refused();
         let decision = self.policy.decide(now, &self.proven_conditions(), &self.map, true);
         let Choice::Change(to) = decision.choice else { return false };
         self.messages.values_mut().for_each(|message| message.is_refused = false);
