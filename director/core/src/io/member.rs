@@ -3,8 +3,6 @@
 mod address;
 mod group;
 
-pub(super) use address::Ends;
-
 use super::backlog::Backlog;
 use super::batch::{Batch, Outbox};
 use super::durable::DurableMessage;
@@ -12,7 +10,7 @@ use super::member_command::{Command, Outgoing, Reply};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::Publisher;
 use super::request::{AnswerTo, Answering, Request};
-use super::resolver::Resolver;
+use super::resolver::{Ends, Resolver};
 use super::saver::Saver;
 use super::silence::Silence;
 use super::warning::Warnings;

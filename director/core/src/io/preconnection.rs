@@ -2,9 +2,8 @@
 
 #[cfg(feature = "discovery")]
 use super::discovery::Announcement;
-use super::member::Ends;
 use super::outside::{self, StackFactory};
-use super::resolver::Resolve;
+use super::resolver::{Ends, Resolve};
 use super::warning::Warnings;
 use super::writer::Folder;
 use super::{Error, Listener, Session};

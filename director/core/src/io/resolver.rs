@@ -66,6 +66,16 @@ fn has_port(name: &str) -> bool {
 /// Gives the hub's address; may block.
 pub(super) type Resolve = Arc<dyn Fn() -> Result<SocketAddr, Error> + Send + Sync>;
 
+/// Addresses of a member.
+pub(super) struct Ends {
+    /// The member's.
+    pub local: SocketAddr,
+    /// The hub's, and how it is found again.
+    pub hub: SocketAddr,
+    /// See `hub`.
+    pub resolve: Option<Resolve>,
+}
+
 /// Minimum time between two calls, and time of silence before one.
 const EVERY: Span = Span::from_s(10);
 

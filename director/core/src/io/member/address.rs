@@ -4,18 +4,7 @@ use super::Driver;
 use crate::Instant;
 use crate::io::batch::Arrival;
 use crate::io::family;
-use crate::io::resolver::Resolve;
 use std::net::SocketAddr;
-
-/// Addresses of a member.
-pub(in crate::io) struct Ends {
-    /// The member's.
-    pub local: SocketAddr,
-    /// The hub's, and how it is found again.
-    pub hub: SocketAddr,
-    /// See `hub`.
-    pub resolve: Option<Resolve>,
-}
 
 impl Driver {
     /// Looks for a hub that does not answer, and says so.
