@@ -1,0 +1,118 @@
+//! What gateways write for their operator.
+
+use crate::bed::*;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Instant;
+
+/// A gateway whose log is read.
+struct Logged {
+    process: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Logged {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_director-gateway"));
+        let mut process = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let log = BufReader::new(process.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            log.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+        });
+        Self { process, lines }
+    }
+
+    /// Waits for a line with this text.
+    fn wait_for(&self, text: &str) -> String {
+        let (until, mut others) = (Instant::now() + PATIENCE, Vec::new());
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(rest) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => others.push(line),
+                Err(_) => panic!("no line with `{text}`: {others:?}"),
+            }
+        }
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A folder with a key, which is removed at the end.
+struct Key {
+    folder: PathBuf,
+    file: String,
+}
+
+impl Key {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("gateway-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("key");
+        std::fs::write(&file, "a key of all the gateways").unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        Self { folder, file }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn free_tcp() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+fn connected(address: &str) -> TcpStream {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Ok(client) = TcpStream::connect(address) {
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            return client;
+        }
+        assert!(Instant::now() < until, "the gateway does not start");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// What failed before: the connection closed, and nothing said why.
+#[test]
+fn a_gateway_says_why_it_ends_the_connection_of_a_client() {
+    let key = Key::new("refused");
+    let client = [&[0x10, 17, 0, 4][..], b"MQTT", &[4, 2, 0, 0, 0, 5], b"meter"].concat();
+    let large = [&client[..], &[0x30, 0x80, 0x80, 0x20]].concat();
+    let reserved = [&client[..], &[0xc1, 0]].concat();
+    for (bytes, expected) in [
+        (&[0x16, 3, 1, 2, 0, 1][..], "a client at 127.0.0.1:"),
+        (&[0x16, 3, 1, 2, 0, 1], "it speaks TLS: this port is without TLS"),
+        (
+            b"GET /mqtt HTTP/1.1\r\n",
+            "it speaks HTTP, for example MQTT over WebSocket: use plain MQTT",
+        ),
+        (&[0x30, 3, 0, 1, b'a'], "its first packet is not CONNECT"),
+        (&large, "a packet of 524288 B, and the limit is 262144 B (256 KiB)"),
+        (&reserved, "client meter at 127.0.0.1:"),
+        (&reserved, "a packet that is not valid MQTT (reserved flags)"),
+    ] {
+        let (mqtt, local) = (free_tcp(), free_udp());
+        let arguments =
+            ["hub", "--key", &key.file, "--local", &local, "--mqtt", &mqtt, "--places", "1"];
+        let hub = Logged::start(&arguments);
+        let mut client = connected(&mqtt);
+        client.write_all(bytes).unwrap();
+        // The end, or a reset because not all was read.
+        let _ = client.read_to_end(&mut Vec::new());
+        hub.wait_for(expected);
+    }
+}
