@@ -101,8 +101,12 @@ impl Hub {
         if is_back {
             known.sent = 0;
         }
+        let is_known = known.device.start() != 0;
         if known.device.begin(start) {
             has_started = true;
+            if is_known {
+                effects.push(Effect::Log(format!("device {member} has started again")));
+            }
             known.forget_had();
             // It has started: the connections of its clients are gone.
             let wills = std::mem::take(&mut known.wills);

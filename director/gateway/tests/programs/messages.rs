@@ -116,3 +116,36 @@ fn a_gateway_says_why_it_ends_the_connection_of_a_client() {
         hub.wait_for(expected);
     }
 }
+
+/// What failed before: gateways that work wrote nothing.
+#[test]
+fn gateways_say_where_they_listen_and_the_hub_which_devices_it_has() {
+    let key = Key::new("joined");
+    let (hub, device) = (free_udp(), free_udp());
+    let (mqtt, other) = (free_tcp(), free_tcp());
+    let port = other.rsplit(':').next().unwrap();
+    let everywhere = format!("0.0.0.0:{port}");
+    let at_hub = Logged::start(&[
+        "hub", "--key", &key.file, "--local", &hub, "--mqtt", &mqtt, "--places", "1", &device,
+    ]);
+    let line = at_hub.wait_for("hub, MQTT");
+    let expected =
+        format!("director-gateway: hub, MQTT on {mqtt}, session on {hub}, 2 devices expected");
+    assert_eq!(line, expected);
+    let arguments =
+        ["device", "--key", &key.file, "--local", &device, "--hub", &hub, "--mqtt", &everywhere];
+    let at_device = Logged::start(&arguments);
+    at_device.wait_for(&format!(
+        "device, MQTT on {everywhere}, session from {device} to the hub's gateway at {hub}"
+    ));
+    at_device.wait_for(&format!("warning: everyone who reaches {everywhere} can publish"));
+    at_device.wait_for("the hub's gateway answers");
+    at_hub.wait_for(&format!("device 0 at {device} has joined"));
+    let placed = ["device", "--key", &key.file, "--local", "127.0.0.1:0", "--hub", &hub];
+    let placed = Logged::start(&[&placed[..], &["--mqtt", "127.0.0.1:0"]].concat());
+    placed.wait_for("the hub's gateway answers");
+    at_hub.wait_for("device 1 at 127.0.0.1:");
+    drop(at_device);
+    let _at_device = Logged::start(&arguments);
+    at_hub.wait_for("device 0 has started again");
+}
