@@ -149,3 +149,13 @@ fn gateways_say_where_they_listen_and_the_hub_which_devices_it_has() {
     let _at_device = Logged::start(&arguments);
     at_hub.wait_for("device 0 has started again");
 }
+
+#[test]
+fn a_gateway_prints_its_version() {
+    for argument in ["--version", "-V"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_director-gateway")).arg(argument).output();
+        let output = output.unwrap();
+        assert!(output.status.success());
+        assert_eq!(text(&output), concat!("director-gateway ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+}
