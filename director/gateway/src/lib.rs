@@ -17,6 +17,7 @@ mod kept;
 mod kept_devices;
 mod log;
 mod message;
+mod name;
 mod packet;
 mod property;
 mod reason;

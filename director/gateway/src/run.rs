@@ -6,8 +6,9 @@ use crate::folder::Folder;
 use crate::hub::Hub;
 use crate::log::say;
 use crate::message::KEEPS;
+use crate::name;
 use director::Pattern;
-use director::io::{Preconnection, resolve_from};
+use director::io::Preconnection;
 use director::session::Security;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -73,8 +74,8 @@ pub enum Place {
 /// Runs a gateway until its session ends.
 ///
 /// # Errors
-/// An address that is in use or that this machine does not have, a key that is too short, a folder
-/// that cannot be used; later, a message that cannot be stored.
+/// An address that is in use or that this machine does not have, a device with the address of the hub, a
+/// key that is too short, a folder that cannot be used; later, a message that cannot be stored.
 pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let security = settings.security();
     let Settings { local, mqtt, period_s, place, signed, .. } = settings;
@@ -157,9 +158,10 @@ async fn start_device(
         }
         None => None,
     };
+    let address = name::address(local, &hub).await?;
     let text =
         format!("device, MQTT on {mqtt}, session from {local} to the hub's gateway at {hub}");
-    let listener = session.listen_by(local, move || resolve_from(local, &hub))?;
+    let listener = session.listen_by(local, name::resolver(local, hub, address))?;
     say(text);
     warn_of_clients(mqtt);
     let stored = run_device(clients, listener, device, greetings, folder).await;

@@ -159,3 +159,31 @@ fn a_gateway_prints_its_version() {
         assert_eq!(text(&output), concat!("director-gateway ", env!("CARGO_PKG_VERSION"), "\n"));
     }
 }
+
+/// What failed before: a device that started before its DNS ended.
+#[test]
+fn a_device_waits_until_the_name_of_its_hub_resolves() {
+    let key = Key::new("named");
+    let arguments = |local, hub| {
+        let all = ["device", "--key", &key.file, "--local", local, "--hub", hub];
+        [&all[..], &["--mqtt", "127.0.0.1:0"]].concat()
+    };
+    let mut device = Logged::start(&arguments("127.0.0.1:0", "hub.invalid:5700"));
+    for wait in ["1 s", "2 s"] {
+        let line = device.wait_for("cannot resolve hub.invalid:5700");
+        assert!(line.contains(&format!("tries again in {wait}")), "{line}");
+    }
+    assert!(device.process.try_wait().unwrap().is_none());
+    let local = free_udp();
+    for (local, hub, expected) in [
+        (&local[..], &local[..], "--hub and --local are both 127.0.0.1:"),
+        ("127.0.0.1:0", "hub", "NAME:PORT is expected"),
+        ("127.0.0.1:0", "a hub:5700", "cannot resolve a hub:5700"),
+        ("127.0.0.1:0", "[::1]:5700", "no IPv4 address"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_director-gateway"));
+        let output = command.args(arguments(local, hub)).output().unwrap();
+        let output = text(&output);
+        assert!(output.contains(expected), "{hub}: {output}");
+    }
+}
