@@ -7,6 +7,7 @@ use crate::hub::Hub;
 use crate::log::say;
 use crate::message::KEEPS;
 use crate::name;
+use crate::records::fix;
 use director::Pattern;
 use director::io::Preconnection;
 use director::session::Security;
@@ -180,7 +181,7 @@ fn warn_of_clients(mqtt: SocketAddr) {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> String {
-    format!("cannot use --storage {}: {error}", path.display())
+    format!("cannot use --storage {}: {error}{}", path.display(), fix(error))
 }
 
 /// Says that the log of a folder was damaged.

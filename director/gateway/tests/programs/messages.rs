@@ -187,3 +187,19 @@ fn a_device_waits_until_the_name_of_its_hub_resolves() {
         assert!(output.contains(expected), "{hub}: {output}");
     }
 }
+
+#[test]
+fn a_folder_that_cannot_be_used_is_an_error_with_a_fix() {
+    let key = Key::new("folder");
+    for (folder, expected) in [
+        ("/proc/x", "(os error 2): use a folder that exists or that can be created"),
+        (&key.file, "use a folder that exists"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_director-gateway"));
+        command.args(["hub", "--key", &key.file, "--local", "127.0.0.1:0", "--places", "1"]);
+        let output = command.args(["--mqtt", "127.0.0.1:0", "--storage", folder]).output();
+        let output = text(&output.unwrap());
+        assert!(output.contains(&format!("cannot use --storage {folder}: ")), "{output}");
+        assert!(output.contains(expected), "{output}");
+    }
+}
