@@ -7,7 +7,8 @@ use crate::budget::{Held, Inflow, OVERHEAD, Outflow, Room};
 use crate::packet::{Ack, Connect, Packet};
 use crate::reason;
 use crate::wire::Malformed;
-use packets::{End, Packets};
+pub use packets::MAX_ALIASES;
+use packets::{End, Packets, READ};
 use refused::Refusals;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -22,8 +23,6 @@ use tokio::time::{Instant, timeout};
 
 /// Maximum number of messages and subscriptions of a connection that are not acknowledged; then it is not read.
 pub const MAX_OPEN: usize = 1_000;
-/// Maximum number of topics for which a client of MQTT 5 can use a number.
-pub const MAX_ALIASES: u16 = 16;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
 pub const MAX_PACKETS: usize = 4_096;
 /// Maximum size of packets that wait for a slow client, in bytes; then it is disconnected.
@@ -38,8 +37,6 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 const GOODBYE: Duration = Duration::from_secs(1);
 /// A client has sent nothing for longer than its keep alive allows.
 const SILENT: Malformed = Malformed { why: "silence", code: reason::KEEP_ALIVE };
-/// Size of a read, in bytes.
-const READ: usize = 4_096;
 
 /// An event of a connection.
 #[derive(Debug)]

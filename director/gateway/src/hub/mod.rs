@@ -96,6 +96,7 @@ impl Hub {
         let mut effects = Vec::new();
         let mut has_started = false;
         known.silent_s = 0;
+        effects.extend(known.answers(member, true));
         // It is there: what waits for it goes now.
         let is_back = std::mem::take(&mut known.is_paused);
         if is_back {

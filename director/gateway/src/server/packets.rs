@@ -1,6 +1,5 @@
 //! Packets from a client.
 
-use super::{MAX_ALIASES, READ};
 use crate::packet::{HEAD, MAX_PACKET, Packet, Publish};
 use crate::reason;
 use crate::wire::Malformed;
@@ -8,6 +7,10 @@ use std::collections::HashMap;
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 
+/// Maximum number of topics for which a client of MQTT 5 can use a number.
+pub const MAX_ALIASES: u16 = 16;
+/// Size of a read, in bytes.
+pub const READ: usize = 4_096;
 /// First byte of a CONNECT (3.1.1).
 const CONNECT: u8 = 0x10;
 /// First byte of a TLS handshake (RFC 8446, 5.1).
@@ -98,6 +101,15 @@ impl Packets {
     /// The packet with its topic in place of an alias.
     fn resolve(&mut self, packet: Packet) -> Result<Packet, End> {
         let mut publish = match packet {
+            Packet::Connect(_) if self.level != 0 => {
+                return Err(Malformed::protocol("a second CONNECT").into());
+            }
+            Packet::ConnAck { .. }
+            | Packet::SubAck { .. }
+            | Packet::UnsubAck { .. }
+            | Packet::PingResp => {
+                return Err(Malformed::protocol("a packet that only a server sends").into());
+            }
             Packet::Connect(connect) => {
                 self.level = connect.level;
                 return Ok(Packet::Connect(connect));

@@ -92,6 +92,7 @@ fn a_gateway_says_why_it_ends_the_connection_of_a_client() {
     let key = Key::new("refused");
     let client = [&[0x10, 17, 0, 4][..], b"MQTT", &[4, 2, 0, 0, 0, 5], b"meter"].concat();
     let large = [&client[..], &[0x30, 0x80, 0x80, 0x20]].concat();
+    let second = [&client[..], &client].concat();
     let reserved = [&client[..], &[0xc1, 0]].concat();
     for (bytes, expected) in [
         (&[0x16, 3, 1, 2, 0, 1][..], "a client at 127.0.0.1:"),
@@ -102,6 +103,7 @@ fn a_gateway_says_why_it_ends_the_connection_of_a_client() {
         ),
         (&[0x30, 3, 0, 1, b'a'], "its first packet is not CONNECT"),
         (&large, "a packet of 524288 B, and the limit is 262144 B (256 KiB)"),
+        (&second, "a packet that is not valid MQTT (a second CONNECT)"),
         (&reserved, "client meter at 127.0.0.1:"),
         (&reserved, "a packet that is not valid MQTT (reserved flags)"),
     ] {
