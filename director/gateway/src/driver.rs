@@ -1,5 +1,6 @@
 //! Connects the gateways with sockets: clients, and a session of the director.
 
+use crate::attendance::Attendance;
 use crate::device::Device;
 use crate::folder::Folder;
 use crate::gateway::{Effect, Ended, Lane, Side};
@@ -184,6 +185,7 @@ pub async fn run_hub(
 ) -> io::Result<()> {
     let (mut driver, mut keeper) = (Driver::new(clients), Keeper::new(folder));
     let (mut hub, mut effects) = (hub, greetings);
+    let mut attendance = Attendance::new();
     loop {
         if keeper.has_folder() {
             effects.extend(driver.ready(&mut hub).await);
@@ -192,6 +194,10 @@ pub async fn run_hub(
         driver.execute(effects, |frame| send_down(session.clone(), frame));
         effects = tokio::select! {
             effects = driver.next(&mut hub) => effects,
+            _ = attendance.ticks.tick() => {
+                let lines = attendance.look(&session).await;
+                lines.into_iter().map(Effect::Log).collect()
+            }
             frame = inbox.next() => {
                 let Some(frame) = frame else { return Ok(()) };
                 let before = hub.revision();

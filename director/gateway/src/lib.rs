@@ -2,6 +2,7 @@
 //! on their machines, unmodified clients of MQTT 5 and 3.1.1, and exchange messages by a session of the
 //! director. `docs/director-gateway.md` describes what is guaranteed.
 
+mod attendance;
 mod budget;
 mod clients;
 mod decode;
@@ -16,6 +17,7 @@ mod kept;
 mod kept_devices;
 mod log;
 mod message;
+mod name;
 mod packet;
 mod property;
 mod reason;

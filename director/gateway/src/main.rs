@@ -25,7 +25,8 @@ usage: director-gateway hub    --key FILE... --local NAME:PORT [--mqtt NAME:PORT
   --storage FOLDER   keeps sessions of clients over a restart; at the hub's gateway also retained messages, and
                      what waits for devices
   --mqtt NAME:PORT   where MQTT clients connect (default: 127.0.0.1:1883)
-  --alive SECONDS    period in which a device with wills of clients reports (default: 60)";
+  --alive SECONDS    period in which a device with wills of clients reports (default: 60)
+  --version          prints the version";
 
 /// Maximum length of a key, in bytes: the file may be another one, or a device without an end.
 const MAX_KEY: u64 = 4_096;
@@ -117,6 +118,11 @@ async fn main() -> std::process::ExitCode {
     let all: Vec<String> = std::env::args().skip(1).collect();
     if all.iter().any(|argument| matches!(argument.as_str(), "-h" | "--help")) {
         let _ = writeln!(std::io::stdout(), "{USAGE}");
+        return std::process::ExitCode::SUCCESS;
+    }
+    if all.iter().any(|argument| matches!(argument.as_str(), "-V" | "--version")) {
+        let version = env!("CARGO_PKG_VERSION");
+        let _ = writeln!(std::io::stdout(), "director-gateway {version}");
         return std::process::ExitCode::SUCCESS;
     }
     match run(&all).await {

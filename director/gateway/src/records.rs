@@ -3,7 +3,7 @@
 
 use director::io::FolderClock;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// A file of this length is written anew if less than half of it is still valid, in bytes.
@@ -160,7 +160,24 @@ fn copy_of(folder: &Path, name: &str, bytes: &[u8]) -> Option<PathBuf> {
 }
 
 fn lock(file: &File) -> io::Result<()> {
-    file.try_lock().map_err(|_| io::Error::other("another gateway uses this folder"))
+    file.try_lock()
+        .map_err(|_| io::Error::other("another gateway uses it: stop it, or use another folder"))
+}
+
+/// What a user can do about a folder that cannot be used; empty if the error says it, or it is not known.
+pub fn fix(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            ": use a folder that exists or that can be created"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ": use a folder that this user may write to"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            ": free space there, then start the gateway again"
+        }
+        _ => "",
+    }
 }
 
 /// A record with its head.

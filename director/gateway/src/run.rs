@@ -6,8 +6,10 @@ use crate::folder::Folder;
 use crate::hub::Hub;
 use crate::log::say;
 use crate::message::KEEPS;
+use crate::name;
+use crate::records::fix;
 use director::Pattern;
-use director::io::{Preconnection, resolve_from};
+use director::io::Preconnection;
 use director::session::Security;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -73,8 +75,8 @@ pub enum Place {
 /// Runs a gateway until its session ends.
 ///
 /// # Errors
-/// An address that is in use or that this machine does not have, a key that is too short, a folder
-/// that cannot be used; later, a message that cannot be stored.
+/// An address that is in use or that this machine does not have, a device with the address of the hub, a
+/// key that is too short, a folder that cannot be used; later, a message that cannot be stored.
 pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let security = settings.security();
     let Settings { local, mqtt, period_s, place, signed, .. } = settings;
@@ -84,54 +86,102 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     // 0 means that no start is known (`Seen`).
     let start = (RandomState::new().build_hasher().finish() as u32).max(1);
     let session = Preconnection::new(Pattern::PublishSubscribe, security).signed(signed);
+    let common = Common { clients, session, local, start };
     match place {
         Place::Hub { devices, places, announce, storage } => {
-            let session = session.on_warning(|text| say(text));
+            let session = common.session.on_warning(|text| say(text)).places(places.into());
             let session = match &announce {
                 Some(name) => session.announce(name),
                 None => session,
             };
-            let session = session.places(places.into()).initiate(local, &devices)?;
-            let inbox = session.inbox().ok_or("the session is over")?;
-            let count = u32::try_from(devices.len())? + u32::from(places);
-            let (mut hub, mut greetings) = Hub::new(start, count);
-            let folder = match &storage {
-                Some(path) => {
-                    let (folder, retained, kept) =
-                        Folder::of_hub(path).map_err(|error| unusable(path, &error))?;
-                    report_damage(&folder);
-                    greetings.extend(hub.restore(retained, kept));
-                    Some(folder)
-                }
-                None => None,
-            };
-            let stored = run_hub(clients, session, inbox, hub, greetings, folder);
-            stored.await.map_err(|error| format!("cannot store messages: {error}"))?;
+            start_hub(Common { session, ..common }, &devices, places, storage.as_deref()).await
         }
         Place::Device { hub, storage } => {
-            // The hub keeps what waits for a device that keeps its sessions.
-            let start = if storage.is_some() { start | KEEPS } else { start & !KEEPS };
-            let (mut device, mut greetings) = Device::new(start.max(1), period_s);
-            let folder = match &storage {
-                Some(path) => {
-                    let (folder, kept) =
-                        Folder::of_device(path).map_err(|error| unusable(path, &error))?;
-                    report_damage(&folder);
-                    greetings.extend(device.restore(kept));
-                    Some(folder)
-                }
-                None => None,
-            };
-            let listener = session.listen_by(local, move || resolve_from(local, &hub))?;
-            let stored = run_device(clients, listener, device, greetings, folder);
-            stored.await.map_err(|error| format!("cannot store sessions: {error}"))?;
+            start_device(common, hub, period_s, storage.as_deref()).await
         }
     }
-    Ok(())
+}
+
+/// What both gateways have at their start.
+struct Common {
+    clients: TcpListener,
+    session: Preconnection,
+    local: SocketAddr,
+    start: u32,
+}
+
+async fn start_hub(
+    common: Common,
+    devices: &[SocketAddr],
+    places: u16,
+    storage: Option<&Path>,
+) -> Result<(), Box<dyn Error>> {
+    let Common { clients, session, local, start } = common;
+    let mqtt = clients.local_addr()?;
+    let session = session.initiate(local, devices)?;
+    let inbox = session.inbox().ok_or("the session is over")?;
+    let count = u32::try_from(devices.len())? + u32::from(places);
+    let (mut hub, mut greetings) = Hub::new(start, count);
+    let folder = match storage {
+        Some(path) => {
+            let (folder, retained, kept) =
+                Folder::of_hub(path).map_err(|error| unusable(path, &error))?;
+            report_damage(&folder);
+            greetings.extend(hub.restore(retained, kept));
+            Some(folder)
+        }
+        None => None,
+    };
+    let devices = if count == 1 { "1 device".to_owned() } else { format!("{count} devices") };
+    say(format_args!("hub, MQTT on {mqtt}, session on {local}, {devices} expected"));
+    warn_of_clients(mqtt);
+    let stored = run_hub(clients, session, inbox, hub, greetings, folder).await;
+    Ok(stored.map_err(|error| format!("cannot store messages: {error}"))?)
+}
+
+async fn start_device(
+    common: Common,
+    hub: String,
+    period_s: u16,
+    storage: Option<&Path>,
+) -> Result<(), Box<dyn Error>> {
+    let Common { clients, session, local, start } = common;
+    let mqtt = clients.local_addr()?;
+    // The hub keeps what waits for a device that keeps its sessions.
+    let start = if storage.is_some() { start | KEEPS } else { start & !KEEPS };
+    let (mut device, mut greetings) = Device::new(start.max(1), period_s);
+    let folder = match storage {
+        Some(path) => {
+            let (folder, kept) = Folder::of_device(path).map_err(|error| unusable(path, &error))?;
+            report_damage(&folder);
+            greetings.extend(device.restore(kept));
+            Some(folder)
+        }
+        None => None,
+    };
+    let address = name::address(local, &hub).await?;
+    let text =
+        format!("device, MQTT on {mqtt}, session from {local} to the hub's gateway at {hub}");
+    let listener = session.listen_by(local, name::resolver(local, hub, address))?;
+    say(text);
+    warn_of_clients(mqtt);
+    let stored = run_device(clients, listener, device, greetings, folder).await;
+    Ok(stored.map_err(|error| format!("cannot store sessions: {error}"))?)
+}
+
+/// Warns if clients of other machines can connect.
+fn warn_of_clients(mqtt: SocketAddr) {
+    if !mqtt.ip().to_canonical().is_loopback() {
+        say(format_args!(
+            "warning: everyone who reaches {mqtt} can publish and subscribe, because the gateway has no \
+             passwords. Let only your devices reach this port, or use --mqtt 127.0.0.1:{}",
+            mqtt.port()
+        ));
+    }
 }
 
 fn unusable(path: &Path, error: &io::Error) -> String {
-    format!("cannot use --storage {}: {error}", path.display())
+    format!("cannot use --storage {}: {error}{}", path.display(), fix(error))
 }
 
 /// Says that the log of a folder was damaged.

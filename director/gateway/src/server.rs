@@ -1,23 +1,28 @@
 //! The MQTT port: connections of clients.
 
+mod packets;
+mod refused;
+
 use crate::budget::{Held, Inflow, OVERHEAD, Outflow, Room};
-use crate::packet::{Ack, Connect, HEAD, MAX_PACKET, Packet, Publish};
+use crate::packet::{Ack, Connect, Packet};
 use crate::reason;
 use crate::wire::Malformed;
+pub use packets::MAX_ALIASES;
+use packets::{End, Packets, READ};
+use refused::Refusals;
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 /// Maximum number of messages and subscriptions of a connection that are not acknowledged; then it is not read.
 pub const MAX_OPEN: usize = 1_000;
-/// Maximum number of topics for which a client of MQTT 5 can use a number.
-pub const MAX_ALIASES: u16 = 16;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
 pub const MAX_PACKETS: usize = 4_096;
 /// Maximum size of packets that wait for a slow client, in bytes; then it is disconnected.
@@ -30,8 +35,8 @@ const FIRST: Duration = Duration::from_secs(10);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// Time to write the reason why a connection ends.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Size of a read, in bytes.
-const READ: usize = 4_096;
+/// A client has sent nothing for longer than its keep alive allows.
+const SILENT: Malformed = Malformed { why: "silence", code: reason::KEEP_ALIVE };
 
 /// An event of a connection.
 #[derive(Debug)]
@@ -74,15 +79,27 @@ pub struct Server {
     /// The last connection that could not be accepted, and the time from which one is reported.
     unaccepted: Arc<Mutex<Option<io::Error>>>,
     report_at: Option<Instant>,
+    /// Connections that have ended because of what their clients have sent.
+    refusals: Refusals,
+}
+
+/// What all connections have.
+#[derive(Clone)]
+struct Shared {
+    events: mpsc::Sender<Event>,
+    inflow: Inflow,
+    refusals: Refusals,
 }
 
 impl Server {
     /// Serves clients of this port.
     pub fn new(listener: TcpListener) -> Self {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
-        let inflow = Inflow::default();
+        let shared =
+            Shared { events: sender, inflow: Inflow::default(), refusals: Refusals::default() };
+        let (inflow, refusals) = (shared.inflow.clone(), shared.refusals.clone());
         let unaccepted = Arc::default();
-        tokio::spawn(accept(listener, sender, inflow.clone(), Arc::clone(&unaccepted)));
+        tokio::spawn(accept(listener, shared, Arc::clone(&unaccepted)));
         Self {
             events,
             connections: HashMap::new(),
@@ -92,11 +109,12 @@ impl Server {
             disconnected: 0,
             unaccepted,
             report_at: None,
+            refusals,
         }
     }
 
-    /// What to report: each time that the memory for messages of clients gets full, and what slow
-    /// clients have missed since the last call.
+    /// What to report: each time that the memory for messages of clients gets full, what slow
+    /// clients have missed since the last call, and connections that were refused.
     pub fn report(&mut self) -> Vec<String> {
         let (missed, disconnected) =
             (std::mem::take(&mut self.missed), std::mem::take(&mut self.disconnected));
@@ -107,7 +125,7 @@ impl Server {
             .then(|| format!("{disconnected} slow clients were disconnected: {limit}"));
         let unaccepted = self.report_unaccepted();
         let reports = [self.report_full(), missed, disconnected, unaccepted];
-        reports.into_iter().flatten().collect()
+        reports.into_iter().flatten().chain(self.refusals.report()).collect()
     }
 
     /// Connections that cannot be accepted, once a minute.
@@ -178,15 +196,10 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    events: mpsc::Sender<Event>,
-    inflow: Inflow,
-    unaccepted: Arc<Mutex<Option<io::Error>>>,
-) {
+async fn accept(listener: TcpListener, shared: Shared, unaccepted: Arc<Mutex<Option<io::Error>>>) {
     for number in 1.. {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 *unaccepted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 // Too many open files: others may close some.
@@ -195,105 +208,26 @@ async fn accept(
             }
         };
         let _ = stream.set_nodelay(true);
-        let (events, inflow) = (events.clone(), inflow.clone());
+        let shared = shared.clone();
         tokio::spawn(async move {
             // The gateway learns why by the end of the connection.
-            serve(stream, number, &events, &inflow).await;
-            let _ = events.send(Event::Closed(number)).await;
+            serve(stream, from, number, &shared).await;
+            let _ = shared.events.send(Event::Closed(number)).await;
         });
     }
 }
 
-/// Why no packet follows.
-enum End {
-    /// The connection is over.
-    Lost,
-    /// The gateway ends it; a client of MQTT 5 gets the reason code.
-    Refused(u8),
-}
-
-impl From<Malformed> for End {
-    fn from(error: Malformed) -> Self {
-        Self::Refused(error.code)
-    }
-}
-
-/// Packets from a client.
-struct Packets {
-    stream: OwnedReadHalf,
-    buffer: Vec<u8>,
-    /// Protocol level, from the first packet on.
-    level: u8,
-    /// Topics with a number.
-    aliases: HashMap<u16, String>,
-}
-
-impl Packets {
-    async fn next(&mut self) -> Result<Packet, End> {
-        loop {
-            if let Some((packet, length)) = Packet::decode(&self.buffer, self.level)? {
-                self.buffer.drain(..length);
-                return self.resolve(packet);
-            }
-            let mut more = [0; READ];
-            let length = self.stream.read(&mut more).await.map_err(|_| End::Lost)?;
-            if length == 0 {
-                return Err(End::Lost);
-            }
-            if self.buffer.len() > MAX_PACKET + HEAD + READ {
-                return Err(End::Refused(reason::TOO_LARGE));
-            }
-            self.buffer.extend(&more[..length]);
-        }
-    }
-
-    /// The packet with its topic in place of an alias.
-    fn resolve(&mut self, packet: Packet) -> Result<Packet, End> {
-        let mut publish = match packet {
-            Packet::Connect(connect) => {
-                self.level = connect.level;
-                return Ok(Packet::Connect(connect));
-            }
-            Packet::Publish(publish) => publish,
-            other => return Ok(other),
-        };
-        // Only servers send identifiers of subscriptions (3.3.4).
-        if !publish.subscriptions.is_empty() {
-            return Err(End::Refused(reason::PROTOCOL_ERROR));
-        }
-        if let Some(alias) = publish.alias.take() {
-            resolve(&mut self.aliases, alias, &mut publish)?;
-        }
-        Ok(Packet::Publish(publish))
-    }
-}
-
-/// Defines an alias by a message with a topic; gives the topic to one without (3.3.2.3.4).
-fn resolve(
-    aliases: &mut HashMap<u16, String>,
-    alias: u16,
-    publish: &mut Publish,
-) -> Result<(), End> {
-    if !(1..=MAX_ALIASES).contains(&alias) {
-        return Err(End::Refused(reason::ALIAS));
-    }
-    let topic = &mut publish.message.topic;
-    if topic.is_empty() {
-        let known = aliases.get(&alias).ok_or(End::Refused(reason::PROTOCOL_ERROR))?;
-        topic.clone_from(known);
-    } else {
-        aliases.insert(alias, topic.clone());
-    }
-    Ok(())
-}
-
-async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>, inflow: &Inflow) {
+async fn serve(stream: TcpStream, from: SocketAddr, number: u64, shared: &Shared) {
+    let Shared { events, inflow, refusals } = shared;
     let (read, write) = stream.into_split();
-    let mut packets =
-        Packets { stream: read, buffer: Vec::new(), level: 0, aliases: HashMap::new() };
-    // Before a CONNECT, no version is known in which to answer.
-    let Ok(Ok(Packet::Connect(connect))) = timeout(FIRST, packets.next()).await else { return };
-    let (level, keep_alive) = (connect.level, connect.keep_alive);
+    let mut packets = Packets::new(read);
+    let connect = match timeout(FIRST, packets.next()).await {
+        Ok(Ok(Packet::Connect(connect))) => connect,
+        // Before a CONNECT, no version is known in which to answer.
+        Ok(Err(End::Refused(why))) => return refusals.record(from, None, &packets.explain(why)),
+        _ => return,
+    };
+    let (level, keep_alive, client) = (connect.level, connect.keep_alive, connect.client.clone());
     // One and a half times the keep alive (3.1.2.10).
     let silence = Duration::from_millis(u64::from(keep_alive) * 1_500);
     let silence = if silence.is_zero() { Duration::MAX } else { silence };
@@ -307,7 +241,7 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>, inf
         loop {
             let packet = match timeout(silence, packets.next()).await {
                 Ok(packet) => packet?,
-                Err(_) => return Err::<(), End>(End::Refused(reason::KEEP_ALIVE)),
+                Err(_) => return Err::<(), End>(SILENT.into()),
             };
             let mut room = Room::default();
             match &packet {
@@ -325,9 +259,13 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>, inf
         _ = &mut writer => return,
         ended = reader => ended,
     };
-    let Err(End::Refused(code)) = ended else { return };
+    let Err(End::Refused(why)) = ended else { return };
+    // Clients fall silent each time that they lose power.
+    if why != SILENT {
+        refusals.record(from, Some(&client), &packets.explain(why));
+    }
     // By way of the gateway, so that the reason follows the answers to earlier packets.
-    if events.send(Event::Refused(number, code)).await.is_ok() {
+    if events.send(Event::Refused(number, why.code)).await.is_ok() {
         let _ = timeout(GOODBYE, writer).await;
     }
 }
@@ -402,7 +340,7 @@ mod tests {
     use super::*;
     use crate::budget::{MOST, OVERHEAD};
     use crate::message::Message;
-    use crate::packet::MQTT_5;
+    use crate::packet::{MQTT_5, Publish};
 
     #[test]
     fn a_message_that_is_sent_again_takes_no_second_place() {

@@ -5,6 +5,7 @@ use crate::session::{Explanation, MessageFrom, SessionError};
 use crate::switch::MemberId;
 use crate::{ModelId, Span};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use tokio::sync::{mpsc, oneshot};
 
 /// Responses to a message.
@@ -85,6 +86,7 @@ pub(super) enum Command {
     Revoke(MemberId, oneshot::Sender<Result<(), SessionError>>),
     Admit(MemberId, Vec<u8>, oneshot::Sender<Result<(), SessionError>>),
     Members(oneshot::Sender<Vec<MemberId>>),
+    Present(oneshot::Sender<BTreeMap<MemberId, Option<SocketAddr>>>),
     Accept(MessageFrom),
     Answer(MessageFrom, Vec<u8>),
     Refuse(MessageFrom),

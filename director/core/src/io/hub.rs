@@ -223,6 +223,10 @@ impl Driver {
                 let _ = reply.send(self.hub.admit(member, &key, now));
             }
             Command::Members(reply) => drop(reply.send(self.hub.present())),
+            Command::Present(reply) => {
+                let at = |member| (member, self.addresses.get(&member).copied());
+                drop(reply.send(self.hub.present().into_iter().map(at).collect()));
+            }
             Command::Accept(message) => self.hub.accept(message),
             Command::Answer(message, answer) => self.hub.answer(message, &answer),
             Command::Refuse(message) => self.hub.refuse(message),

@@ -4,6 +4,8 @@ use super::command::Command;
 use super::hub::Session;
 use crate::session::SessionError;
 use crate::switch::MemberId;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 impl Session {
@@ -38,6 +40,14 @@ impl Session {
     pub async fn members(&self) -> Vec<MemberId> {
         let (reply, receiver) = oneshot::channel();
         let _ = self.commands.send(Command::Members(reply));
+        receiver.await.unwrap_or_default()
+    }
+
+    /// The same members with their addresses, `None` if another member has that address by now; empty if
+    /// the session is over.
+    pub async fn present(&self) -> BTreeMap<MemberId, Option<SocketAddr>> {
+        let (reply, receiver) = oneshot::channel();
+        let _ = self.commands.send(Command::Present(reply));
         receiver.await.unwrap_or_default()
     }
 }

@@ -71,6 +71,12 @@ impl Hub {
         }
         known.is_paused = false;
         let sent = std::mem::take(&mut known.sent);
+        let mut effects = Vec::new();
+        match how {
+            Ended::Delivered(_) => effects.extend(known.answers(member, true)),
+            Ended::Lost | Ended::Lacking(_) => effects.extend(known.answers(member, false)),
+            Ended::TooLong | Ended::Full | Ended::Waited => {}
+        }
         match how {
             Ended::Delivered(_) if !known.is_greeted => known.is_greeted = true,
             Ended::Delivered(_) | Ended::TooLong => {
@@ -84,10 +90,12 @@ impl Hub {
             // to a vacant place ends as soon as it is sent.
             Ended::Lost | Ended::Lacking(_) | Ended::Full => {
                 (known.sent, known.is_paused) = (sent, true);
-                return vec![Effect::Later(Lane::Member(member))];
+                effects.push(Effect::Later(Lane::Member(member)));
+                return effects;
             }
             Ended::Waited => {}
         }
-        self.next_alone(member)
+        effects.extend(self.next_alone(member));
+        effects
     }
 }

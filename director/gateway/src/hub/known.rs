@@ -1,7 +1,7 @@
 //! What the hub knows of its devices.
 
 use super::memory::{Filter, Waiting, Will};
-use crate::gateway::Seen;
+use crate::gateway::{Effect, Seen};
 use crate::kept_devices::remember;
 use crate::message::KEEPS;
 use director::topic;
@@ -26,6 +26,8 @@ pub(super) struct Known {
     pub sent: usize,
     /// Whether these are not on their way, but wait for a second before they are sent again.
     pub is_paused: bool,
+    /// Whether it did not take the last message: the operator knows.
+    pub is_silent: bool,
     pub dropped: u64,
     /// What it has, and may not have stored, with the second in which it got it.
     pub unconfirmed: BTreeMap<u32, (u64, Waiting)>,
@@ -41,6 +43,18 @@ impl Known {
     pub fn record_had(&mut self, number: u32) {
         remember(&mut self.had, number);
         self.unsaved_had = (self.unsaved_had + 1).min(self.had.len());
+    }
+
+    /// It takes messages, or does not; returns a line for the operator if that is new. A device that has
+    /// not joined is not silent.
+    pub fn answers(&mut self, member: u32, is_answer: bool) -> Option<Effect> {
+        let is_new = self.is_greeted && is_answer == self.is_silent;
+        self.is_silent = !is_answer && self.is_greeted;
+        let what = match is_answer {
+            true => "answers again",
+            false => "does not answer: messages for it wait",
+        };
+        is_new.then(|| Effect::Log(format!("device {member} {what}")))
     }
 
     /// It has started: its numbers begin anew.
@@ -61,5 +75,21 @@ impl Known {
     /// Whether it gets messages together with others.
     pub fn is_current(&self) -> bool {
         self.is_greeted && self.lane.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_of_a_device_that_has_joined_has_one_line() {
+        let mut known = Known::default();
+        assert_eq!([known.answers(7, false), known.answers(7, true)], [None, None]);
+        known.is_greeted = true;
+        let lines = [false, false, true, true].map(|is_answer| known.answers(7, is_answer));
+        let line = |text: &str| Some(Effect::Log(format!("device 7 {text}")));
+        let silent = line("does not answer: messages for it wait");
+        assert_eq!(lines, [silent, None, line("answers again"), None]);
     }
 }

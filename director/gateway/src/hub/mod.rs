@@ -96,13 +96,18 @@ impl Hub {
         let mut effects = Vec::new();
         let mut has_started = false;
         known.silent_s = 0;
+        effects.extend(known.answers(member, true));
         // It is there: what waits for it goes now.
         let is_back = std::mem::take(&mut known.is_paused);
         if is_back {
             known.sent = 0;
         }
+        let is_known = known.device.start() != 0;
         if known.device.begin(start) {
             has_started = true;
+            if is_known {
+                effects.push(Effect::Log(format!("device {member} has started again")));
+            }
             known.forget_had();
             // It has started: the connections of its clients are gone.
             let wills = std::mem::take(&mut known.wills);

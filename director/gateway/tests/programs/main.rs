@@ -4,3 +4,4 @@ mod bed;
 mod clients;
 mod keys;
 mod kills;
+mod messages;
