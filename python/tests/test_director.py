@@ -92,6 +92,17 @@ def listener() -> Any:
     return director.Listener(b"a key of sixteen bytes", "127.0.0.1:1", "127.0.0.1:2")
 
 
+def test_a_report_equals_its_outcome() -> None:
+    failed, unknown = director.Outcome.FAILED, director.Outcome.UNKNOWN
+    report = director.DeliveryReport(failed, "it is too long")
+    assert report == failed and failed == report and report != unknown
+    assert {failed: 1}[report] == 1
+    assert report == director.DeliveryReport(failed)
+    assert report != "FAILED"
+    assert str(report) == "Outcome.FAILED: it is too long"
+    assert str(director.DeliveryReport(director.Outcome.ACKNOWLEDGED)) == "Outcome.ACKNOWLEDGED"
+
+
 def test_a_message_for_a_cancelled_caller_is_for_the_next_one(library: Library) -> None:
     async def run() -> list[bytes]:
         async with listener() as meter:
