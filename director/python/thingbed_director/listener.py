@@ -19,7 +19,9 @@ _ANSWER = 1 << 16
 
 
 class Listener(Handle):
-    """A member that joins sessions of the hub at `hub`."""
+    """A member that joins sessions of the hub at `hub`. Only the options `insecure_on_purpose`,
+    `keep_alive_s`, `storage`, `storage_bytes` and `connCapacityProfile` of the `properties` have an
+    effect; others, such as `places`, `signed` and `deadline_ms`, are for the hub's `Session`."""
 
     _free = "director_listener_free"
     _free_message = "director_request_free"
@@ -111,7 +113,9 @@ class Listener(Handle):
         return answer
 
     async def leave(self) -> None:
-        """Leaves the session, after open messages, in 10 s at most."""
+        """Leaves the session, after open messages, in 10 s at most. Without it, the hub goes on
+        waiting for this member after its end. It returns at once: close the member a second or so
+        later, so that the hub has the notice."""
         await self._call(library().director_leave, self._opened)
 
     async def come_back(self) -> None:
