@@ -4,7 +4,9 @@ import asyncio
 import importlib
 import os
 import socket
+import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,6 +187,30 @@ def test_callers_that_wait_hold_up_no_other_call() -> None:
             return took
 
     assert asyncio.run(run()) < PATIENT / 2
+
+
+@pytest.mark.parametrize("call", ["meter.publish(b'x', lifetime=900)", "session.ready(900)"])
+def test_a_program_that_ends_waits_for_no_message(call: str) -> None:
+    # What failed before: Python waited for the thread of the message, for its whole lifetime.
+    hub, own = addresses()
+    program = textwrap.dedent(f"""
+        import asyncio
+        import thingbed_director as director
+
+        async def main():
+            meter = director.Listener({KEY!r}, {own!r}, "127.0.0.1:9")
+            session = director.Session({KEY!r}, {hub!r}, ["127.0.0.1:9"])
+            await meter.__aenter__()
+            await session.__aenter__()
+            waiting = asyncio.create_task({call})
+            await asyncio.sleep(0.3)
+            assert not waiting.done()
+
+        asyncio.run(main())
+    """)
+    path = str(ROOT / "director" / "python")
+    environment = os.environ | {"PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", program], env=environment, timeout=PATIENT, check=True)
 
 
 def test_a_lifetime_includes_the_wait_for_a_thread() -> None:

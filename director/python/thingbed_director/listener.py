@@ -6,11 +6,11 @@ import asyncio
 import ctypes
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from ._arguments import MINUTE, bytes_of, json_of, lifetime_of, ms_of, number_of, text_of
 from ._handle import THREADS, Handle, Result
 from ._library import WHY, library
+from ._threads import Threads
 from .messages import Request
 from .outcome import DeliveryReport, DirectorError, NotAnswered, Outcome
 from .stored import Restored
@@ -33,7 +33,7 @@ class Listener(Handle):
         ends = (text_of(local, "local"), text_of(hub, "hub"))
         self._what = (bytes_of(key, "key"), *ends, json_of(options))
         # Each open message takes a thread; waiting for messages must not wait for one.
-        self._senders = ThreadPoolExecutor(THREADS, "director-send")
+        self._senders = Threads(THREADS, "director-send")
 
     async def publish(
         self,
