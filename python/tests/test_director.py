@@ -5,9 +5,11 @@ For orders of events that the real one cannot repeat; the rest is in `test_direc
 
 import asyncio
 import ctypes
+import gc
 import importlib
 import sys
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "director" / "python"))
 
 director: Any = importlib.import_module("thingbed_director")
 handles: Any = importlib.import_module("thingbed_director._handle")
+pools: Any = importlib.import_module("thingbed_director._threads")
 loading: Any = importlib.import_module("thingbed_director._library")
 
 # No test fails because the machine is busy.
@@ -90,6 +93,50 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 def listener() -> Any:
     return director.Listener(b"a key of sixteen bytes", "127.0.0.1:1", "127.0.0.1:2")
+
+
+def threads(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_threads_are_used_again_and_end_with_their_object() -> None:
+    pool = pools.Threads(3, "some")
+    gate = threading.Event()
+    waiting = [pool.submit(gate.wait, PATIENT) for _ in range(5)]
+    assert len(threads("some")) == 3
+    assert waiting[4].cancel()
+    gate.set()
+    assert all(one.result(PATIENT) for one in waiting[:4])
+    for _ in range(20):
+        assert pool.submit(lambda a, b: a + b, 1, b=2).result(PATIENT) == 3
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 / 0).result(PATIENT)
+    assert len(threads("some")) == 3
+    del pool
+    gc.collect()
+    until = time.monotonic() + PATIENT
+    while threads("some") and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threads("some") == []
+
+
+def test_a_thread_without_a_call_is_used_before_a_new_one() -> None:
+    pool = pools.Threads(100, "few")
+    for _ in range(20):
+        pool.submit(int).result(PATIENT)
+        time.sleep(0.005)
+    assert len(threads("few")) < 20
+
+
+def test_a_report_equals_its_outcome() -> None:
+    failed, unknown = director.Outcome.FAILED, director.Outcome.UNKNOWN
+    report = director.DeliveryReport(failed, "it is too long")
+    assert report == failed and failed == report and report != unknown
+    assert {failed: 1}[report] == 1
+    assert report == director.DeliveryReport(failed)
+    assert report != "FAILED"
+    assert str(report) == "Outcome.FAILED: it is too long"
+    assert str(director.DeliveryReport(director.Outcome.ACKNOWLEDGED)) == "Outcome.ACKNOWLEDGED"
 
 
 def test_a_message_for_a_cancelled_caller_is_for_the_next_one(library: Library) -> None:

@@ -4,7 +4,9 @@ import asyncio
 import importlib
 import os
 import socket
+import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,32 @@ def test_a_member_publishes_and_knows_that_it_arrived() -> None:
     assert in_session(act) == (0, b"a reading", director.Outcome.ACKNOWLEDGED)
 
 
+def test_reports_of_messages_have_a_reason() -> None:
+    # What failed before: a message that is too long had the same outcome as one that was refused.
+    async def act(session: Any, meter: Any) -> Any:
+        failed = director.Outcome.FAILED
+        publishing = [meter.publish(bytes(400_000)), meter.publish(bytes(400_000), topic="a")]
+        for report in await asyncio.gather(*publishing):
+            assert report == failed and report.outcome is failed
+            assert "bytes, and 372" in report.reason and "send it in parts" in report.reason
+            assert str(report) == f"Outcome.FAILED: {report.reason}"
+        subscribed = await meter.subscribe("a/#")
+        assert (subscribed, subscribed.reason) == (director.Outcome.ACKNOWLEDGED, "")
+
+    in_session(act)
+
+
+def test_a_message_that_was_not_sent_has_a_reason() -> None:
+    async def run() -> Any:
+        hub, own = addresses()
+        async with director.Listener(KEY, own, hub) as meter:
+            return await meter.publish(b"a reading", lifetime=0.1)
+
+    report = asyncio.run(run())
+    assert report == director.Outcome.FAILED
+    assert "the member had not joined" in report.reason
+
+
 def test_a_key_that_is_too_short_is_an_error_with_its_reason() -> None:
     async def run() -> None:
         hub, own = addresses()
@@ -161,6 +189,30 @@ def test_callers_that_wait_hold_up_no_other_call() -> None:
     assert asyncio.run(run()) < PATIENT / 2
 
 
+@pytest.mark.parametrize("call", ["meter.publish(b'x', lifetime=900)", "session.ready(900)"])
+def test_a_program_that_ends_waits_for_no_message(call: str) -> None:
+    # What failed before: Python waited for the thread of the message, for its whole lifetime.
+    hub, own = addresses()
+    program = textwrap.dedent(f"""
+        import asyncio
+        import thingbed_director as director
+
+        async def main():
+            meter = director.Listener({KEY!r}, {own!r}, "127.0.0.1:9")
+            session = director.Session({KEY!r}, {hub!r}, ["127.0.0.1:9"])
+            await meter.__aenter__()
+            await session.__aenter__()
+            waiting = asyncio.create_task({call})
+            await asyncio.sleep(0.3)
+            assert not waiting.done()
+
+        asyncio.run(main())
+    """)
+    path = str(ROOT / "director" / "python")
+    environment = os.environ | {"PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", program], env=environment, timeout=PATIENT, check=True)
+
+
 def test_a_lifetime_includes_the_wait_for_a_thread() -> None:
     async def run() -> float:
         hub, own = addresses()
@@ -216,8 +268,8 @@ def test_outcomes_of_messages_of_a_former_start(tmp_path: Path) -> None:
             async with director.Session(KEY, hub, [own]) as session:
                 incoming = await session.receive(PATIENT)
                 assert incoming.message == b"17"
-                assert await earlier.outcome(PATIENT) is director.Outcome.ACKNOWLEDGED
-                assert await earlier.outcome() is director.Outcome.ACKNOWLEDGED
+                assert await earlier.outcome(PATIENT) == director.Outcome.ACKNOWLEDGED
+                assert await earlier.outcome() == director.Outcome.ACKNOWLEDGED
         async with director.Listener(KEY, own, hub, storage=storage) as meter:
             assert meter.restored() == []
 

@@ -63,7 +63,8 @@ director_session *director_initiate_keys(const char *options, const uint8_t *con
                                          const char *local, const char *const *members,
                                          size_t count, char *error, size_t room);
 
-/* Waits until all members have joined, at most `patience_ms`. Returns 1 if they have, else 0. */
+/* Waits until all members of the list have joined, at most `patience_ms`. Returns 1 if they have, else 0. It does
+ * not wait for places, so with these only it returns 1 at once: wait with director_members instead. */
 int director_ready(const director_session *session, uint64_t patience_ms);
 
 /* Sends a message to all members and waits until all have answered or the deadline has passed.
@@ -169,7 +170,8 @@ void director_collected_free(director_collected *collected);
 void director_session_free(director_session *session);
 
 /* Waits for sessions of the hub at `hub`, as a member. Options and key as above; of the options
- * only insecure_on_purpose, keep_alive_s, storage and connCapacityProfile of the properties have an effect. The name of the
+ * only insecure_on_purpose, keep_alive_s, storage, storage_bytes and connCapacityProfile of the properties have an
+ * effect. The name of the
  * hub is resolved again if the hub is silent; "site 7._tb-director._udp.local" is a hub that
  * announces itself. Returns 0 on failure. */
 director_listener *director_listen(const char *options, const uint8_t *key, size_t key_length,
@@ -239,7 +241,9 @@ int director_restored_outcome(const director_restored *restored, uint64_t patien
                               size_t room);
 void director_restored_free(director_restored *restored);
 
-/* Leaves the session, after open messages, in 10 s at most; and joins it again. */
+/* Leaves the session, after open messages, in 10 s at most; and joins it again. Without it, the hub goes on
+ * waiting for this member after its end. It returns at once: free the listener a second or so later, so that the
+ * hub has the notice. */
 void director_leave(director_listener *listener);
 void director_come_back(director_listener *listener);
 

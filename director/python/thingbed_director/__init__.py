@@ -11,7 +11,9 @@
 Members send messages and requests to the hub's application at any time, and messages of topics,
 which the other members get that have subscribed to them:
 
-    outcome = await meter.publish(b"a reading")     # Outcome.ACKNOWLEDGED: the application has it
+    report = await meter.publish(b"a reading")
+    if report != director.Outcome.ACKNOWLEDGED:     # the application does not have it, or may not
+        print(report.outcome, report.reason)
     answer = await meter.request(b"the time?")
     await meter.subscribe("prices/#")
     await meter.publish(b"21", topic="plant/7/temperature")
@@ -25,12 +27,13 @@ It calls the C library (`cargo build --release -p thingbed-director-c`). It load
 
 from .listener import Listener
 from .messages import Incoming, Request
-from .outcome import DirectorError, NotAnswered, Outcome
+from .outcome import DeliveryReport, DirectorError, NotAnswered, Outcome
 from .session import Collected, Session
 from .stored import Restored, Sending
 
 __all__ = [
     "Collected",
+    "DeliveryReport",
     "DirectorError",
     "Incoming",
     "Listener",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import ctypes
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Self, TypeVar
 
 from ._arguments import patience_of
 from ._library import library
+from ._threads import Threads
 from .outcome import DirectorError
 
 # Calls of an object at a time. Fewer than the 1,024 messages for which a hub has room.
@@ -38,7 +39,7 @@ class Handle:
         self._left: list[asyncio.Future[int | None]] = []
         # Threads of this object alone: asyncio has a few for all. If these wait for messages, a
         # call that sends one waits for a thread.
-        self._calls = ThreadPoolExecutor(THREADS, "director")
+        self._calls = Threads(THREADS, "director")
 
     @property
     def _opened(self) -> int:

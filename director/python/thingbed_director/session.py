@@ -74,7 +74,8 @@ class Session(Handle):
         return int(session)
 
     async def ready(self, patience: float) -> bool:
-        """Waits until all members have joined, at most `patience` seconds."""
+        """Waits until all `members` have joined, at most `patience` seconds. It does not wait for
+        `places`, so with these only it is true at once: wait with `members()` instead."""
         ready = await self._call(library().director_ready, self._opened, patience_of(patience))
         return bool(ready)
 

@@ -8,7 +8,7 @@ import time
 from ._arguments import MINUTE, patience_of
 from ._handle import Handle
 from ._library import WHY, free, library
-from .outcome import DirectorError, Outcome
+from .outcome import DeliveryReport, DirectorError, Outcome
 
 
 class Sending:
@@ -60,31 +60,31 @@ class Restored:
 
     def __init__(self, restored: int, listener: Handle) -> None:
         self._restored, self._listener = restored, listener
-        self._outcome: Outcome | None = None
+        self._report: DeliveryReport | None = None
         length = ctypes.c_size_t()
         data = library().director_restored_message(restored, ctypes.byref(length))
         self.message: bytes = ctypes.string_at(data, length.value)
         topic = library().director_restored_topic(restored)
         self.topic: str | None = None if topic is None else topic.decode()
 
-    async def outcome(self, patience: float = MINUTE) -> Outcome | None:
-        """How it ended, or None if that is not known after `patience` seconds. Until this has
-        returned it, each further start has the message."""
+    async def outcome(self, patience: float = MINUTE) -> DeliveryReport | None:
+        """How it ended and why, or None if that is not known after `patience` seconds. Until this
+        has returned it, each further start has the message."""
         until = time.monotonic() + patience
-        while self._outcome is None:
+        while self._report is None:
             # A thread cannot be cancelled: it waits for short times.
             rest = min(0.25, max(0.0, until - time.monotonic()))
             await self._listener._call(self._wait, patience_of(rest))
-            if self._outcome is None and time.monotonic() >= until:
+            if self._report is None and time.monotonic() >= until:
                 break
-        return self._outcome
+        return self._report
 
     def _wait(self, ms: int) -> None:
         why = ctypes.create_string_buffer(WHY)
         code = library().director_restored_outcome(self._restored, ms, why, WHY)
         if code:
-            self._outcome = Outcome(code)
-        elif self._outcome is None and self._listener.is_over:
+            self._report = DeliveryReport(Outcome(code), why.value.decode())
+        elif self._report is None and self._listener.is_over:
             raise DirectorError(why.value.decode())
 
     def __del__(self) -> None:
