@@ -49,6 +49,9 @@ pub fn predict(case: &Case<'_>, more: f64) -> Prediction {
     }
 }
 
+/// Longest content of a datagram over IPv4, in bytes: longer ones could only be lost.
+const LONGEST: usize = 65_535 - 20 - 8;
+
 /// Queue to the other end.
 #[derive(Debug)]
 struct Udp {
@@ -68,6 +71,13 @@ impl Exchange for Udp {
         sealed: Vec<u8>,
         until: Option<Instant>,
     ) -> Result<(), String> {
+        if sealed.len() > LONGEST {
+            return Err(format!(
+                "it has {} bytes with its envelope, and {LONGEST} are the maximum of a datagram: send it in parts, or \
+                 let the session use udp-arq too",
+                sealed.len()
+            ));
+        }
         self.waiting.push(Waiting { number, bytes: sealed, until });
         Ok(())
     }

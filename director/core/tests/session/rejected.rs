@@ -63,8 +63,12 @@ fn a_message_that_no_model_carries_ends() {
 /// predicted gain kept it, so that longer messages were an error.
 #[test]
 fn a_longer_message_than_the_model_carries_changes_it() {
-    let models = [ModelId::UdpArq, ModelId::MulticastFec];
-    for pattern in [Pattern::PublishSubscribe, Pattern::RequestResponse] {
+    for (pattern, first) in [
+        (Pattern::PublishSubscribe, ModelId::MulticastFec),
+        (Pattern::RequestResponse, ModelId::MulticastFec),
+        (Pattern::RequestResponse, ModelId::UdpRequestResponse),
+    ] {
+        let models = [ModelId::UdpArq, first];
         let mut pair = Pair::new(&config(pattern, Conditions::default(), &models));
         (0..2_000).for_each(|_| pair.step());
         for length in [100, 70_000, 300_000, 100] {
