@@ -139,8 +139,7 @@ impl Device {
         if jobs.waiting.len() >= MAX_WAITING {
             // Messages of QoS 1 and 2 stay: their clients wait for the acknowledgement, and are not
             // read beyond `MAX_OPEN` of them.
-            let unsure = |job: &Job| matches!(job, Job::Message(_, None));
-            if let Some(oldest) = jobs.waiting.iter().position(unsure)
+            if let Some(oldest) = jobs.waiting.iter().position(is_sent_once)
                 && let Some(Job::Message((_, message), _)) = jobs.waiting.remove(oldest)
             {
                 self.unsure = self.unsure.saturating_sub(cost(&message));
@@ -280,6 +279,11 @@ impl Device {
     }
 }
 
+/// Whether a job is a message of QoS 0. A will of QoS 1 or 2 has no client that waits for it either.
+fn is_sent_once(job: &Job) -> bool {
+    matches!(job, Job::Message((_, message), None) if message.qos == 0)
+}
+
 /// The memory that a waiting message takes, in bytes.
 fn cost(message: &Message) -> usize {
     message.size() + OVERHEAD
@@ -317,9 +321,9 @@ impl Side for Device {
             Ended::Lost | Ended::Lacking(_) => {
                 // Messages of QoS 0 are sent once. What else is on its way is sent again, with the
                 // same numbers.
-                let sure =
-                    |job: &Job| !matches!(job, Job::Message(_, None) | Job::Frame(Up::Alive, _));
-                if jobs.sent.iter().any(sure) {
+                let is_sure =
+                    |job: &Job| !is_sent_once(job) && !matches!(job, Job::Frame(Up::Alive, _));
+                if jobs.sent.iter().any(is_sure) {
                     return vec![Effect::Later(lane)];
                 }
             }
@@ -409,6 +413,20 @@ mod tests {
         }
         assert_eq!((device.unsure, device.lanes.len()), (0, 1));
         assert_eq!(device.publish(None, message(7, 9)).len(), 1);
+    }
+
+    /// What failed before: a will was sent once, whatever its QoS.
+    #[test]
+    fn a_will_of_qos_1_is_sent_again() {
+        for qos in 0..3 {
+            let (mut device, _) = Device::new(1, 60);
+            let will = Message { qos, ..message(7, 9) };
+            assert_eq!(device.publish(None, will).len(), 1);
+            let lane = Lane::Topic("t/7".to_owned());
+            let effects = device.ended(lane.clone(), Ended::Lost);
+            let again = vec![Effect::Later(lane)];
+            assert_eq!(effects, if qos > 0 { again } else { Vec::new() }, "{qos}");
+        }
     }
 
     /// What failed before: with a wrong key, clients waited and no log said why.
