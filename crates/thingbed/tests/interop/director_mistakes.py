@@ -101,7 +101,7 @@ async def messages() -> None:
         await fails(session.publish("a/#", b"x"), "is not a topic")
         await fails(session.store(b"x", [0]), "there is no storage")
         await fails(session.ready(float("nan")), "not a number")
-        await fails(session.collect(bytes(20 << 20)), "too long")
+        await fails(session.collect(bytes(20 << 20)), "send it in parts")
         async with director.Listener(KEY, local, to) as meter:
             assert await session.ready(float("inf"))
             for lifetime in (0, -1, float("nan")):

@@ -3,12 +3,12 @@
 mod bundles;
 
 use super::exchange::{Exchange, Incoming};
-use super::interface::{ALL, Flow, Model, Params, Transport};
+use super::interface::{ALL, Flow, Model, Params, SEALED, Transport};
 use super::peers::{Hub, Member};
 use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{
-    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Datagram, Outcome, Payload,
-    Receipt, Request,
+    self, AckReport, ArqReceiver, ArqSender, ArqSettings, COMPLETE_LEN, Datagram, MAX_CHUNKS,
+    Outcome, Payload, Receipt, Request,
 };
 use crate::bundle;
 use crate::keys::{Party, Root, Scope, Use};
@@ -21,6 +21,9 @@ use crate::replay::{Checker, Signer, ends};
 use crate::switch::MessageId;
 use crate::timetable::Timetable;
 use crate::{Instant, Span};
+
+/// Bytes of a packet around a chunk: headers of IPv4 and UDP, count and code, and the chunk's.
+const AROUND: f64 = 43.0;
 
 pub static MODEL: Model = Model {
     features: Features {
@@ -35,7 +38,7 @@ pub static MODEL: Model = Model {
     },
     similar: None,
     repairs_ahead: false,
-    fits: |_| true,
+    fits: |here| here.payload + SEALED <= MAX_CHUNKS as f64 * (here.mtu - AROUND),
     owns: |datagram| {
         bundle::is_bundle(datagram) || datagram.first().is_some_and(|first| arq::is_frame(*first))
     },

@@ -1,7 +1,7 @@
 //! The transport of `multicast-fec`.
 
 use super::interface::{
-    CarrierEvent, Flow, HubCarrier, Load, MANY, MemberCarrier, Model, Params, To, Transport,
+    CarrierEvent, Flow, HubCarrier, Load, MANY, MemberCarrier, Model, Params, SEALED, To, Transport,
 };
 use crate::analytic::{Case, Prediction};
 use crate::bound;
@@ -29,7 +29,7 @@ pub static MODEL: Model = Model {
     },
     similar: None,
     repairs_ahead: true,
-    fits: |_| true,
+    fits: |here| here.payload + SEALED <= fec::LONGEST as f64,
     owns: |datagram| {
         bundle::is_bundle(datagram) || fec::is_frame(datagram.first().copied().unwrap_or(0))
     },

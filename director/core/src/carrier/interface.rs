@@ -13,6 +13,10 @@ use crate::targets::Pattern;
 use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
+/// About what a message has with its envelope, in bytes.
+pub(super) const SEALED: f64 = 40.0;
+/// Longest message of a stream of QUIC with its envelope, in bytes.
+pub(super) const MAX_STREAM: usize = 1 << 20;
 pub(super) const MANY: &[Pattern] = &[Pattern::PublishSubscribe, Pattern::PublishCollect];
 pub(super) const ALL: &[Pattern] = &[
     Pattern::RequestResponse,

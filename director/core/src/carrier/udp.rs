@@ -1,7 +1,7 @@
 //! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
 use super::exchange::{Exchange, Incoming};
-use super::interface::{ALL, Flow, Model, Params, Transport};
+use super::interface::{ALL, Flow, Model, Params, SEALED, Transport};
 use super::peers::{Hub, Member};
 use crate::Instant;
 use crate::analytic::{Case, Prediction};
@@ -15,7 +15,7 @@ pub static MODEL: Model = Model {
     features: FEATURES,
     similar: None,
     repairs_ahead: false,
-    fits: |_| true,
+    fits: |here| here.payload + SEALED <= LONGEST as f64,
     // Bare envelopes bypass the transport on reception.
     owns: |_| false,
     predict: |case| predict(case, 1.0),

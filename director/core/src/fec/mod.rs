@@ -24,7 +24,7 @@ mod sending;
 mod short;
 mod spacing;
 
-pub use code::{Decoder, Encoder, Refused, symbols};
+pub use code::{Decoder, Encoder, LONGEST, Refused, symbols};
 pub use frame::{Frame, HEADER, MAX_MESSAGES, Request};
 pub(crate) use frame::{REQUEST_UNICAST, is_frame};
 pub use hub::{Addressed, FecHub, HubEvent, Seen};

@@ -82,3 +82,20 @@ fn a_longer_message_than_the_model_carries_changes_it() {
         }
     }
 }
+
+/// It is an error at once, with the reason.
+#[test]
+fn a_message_that_is_too_long_for_all_models_is_an_error() {
+    let mut models = vec![
+        ModelId::UdpArq,
+        ModelId::MulticastFec,
+        ModelId::UdpRequestResponse,
+        ModelId::CoapConfirmable,
+    ];
+    models.extend(cfg!(feature = "quic").then_some(ModelId::QuicStreams));
+    let mut pair = Pair::new(&config(Pattern::RequestResponse, Conditions::default(), &models));
+    (0..2_000).for_each(|_| pair.step());
+    let error = pair.hub.send(&vec![7; 20 << 20], Instant::from_ns(pair.now)).unwrap_err();
+    assert!(error.to_string().contains("send it in parts"), "{error}");
+    assert_eq!(pair.hub.open_messages(), 0);
+}

@@ -5,10 +5,15 @@ use crate::platform::prelude::*;
 #[cfg(feature = "coap")]
 mod exchange;
 
-use super::interface::{ALL, Model, Transport};
+use super::interface::{ALL, Model, SEALED, Transport};
 use super::udp;
 use crate::analytic::{ACK, Case, FRAME_OVERHEAD, LINK_HEADERS, Prediction};
 use crate::model::Features;
+
+/// Bytes of a packet around a block: headers of IPv4, UDP and CoAP, and options.
+const AROUND: f64 = 60.0;
+/// Maximum number of blocks of a message.
+const MAX_BLOCKS: f64 = 4_096.0;
 
 pub static CONFIRMABLE: Model = Model {
     features: Features {
@@ -34,7 +39,7 @@ pub static NON_CONFIRMABLE: Model = Model {
     features: udp::FEATURES,
     similar: None,
     repairs_ahead: false,
-    fits: |_| true,
+    fits: |here| here.payload + SEALED <= MAX_BLOCKS * block(here.mtu - AROUND),
     // CoAP version 1, in the two highest bits.
     owns: |datagram| datagram.first().is_some_and(|first| first >> 6 == 1),
     // Block sizes are powers of two, and blocks have more headers.
@@ -48,10 +53,15 @@ pub static NON_CONFIRMABLE: Model = Model {
     ),
 };
 
+/// The largest block for which packets have `room`, in bytes (RFC 7959, section 2.2).
+fn block(room: f64) -> f64 {
+    2_f64.powf(room.max(1.0).log2().floor()).clamp(16.0, 1_024.0)
+}
+
 /// One round trip per block, and a timeout of 2 to 3 s, doubled each time, per lost block or
 /// acknowledgement.
 fn confirmable(case: &Case<'_>) -> Prediction {
-    let block = 2_f64.powf(case.room.log2().floor()).clamp(16.0, 1_024.0);
+    let block = block(case.room);
     let blocks = (case.here.payload / block).ceil().max(1.0);
     let missed = 1.0 - (1.0 - case.loss) * (1.0 - case.loss);
     let waits = 2_500.0 * (missed + 2.0 * missed.powi(2) + 4.0 * missed.powi(3));

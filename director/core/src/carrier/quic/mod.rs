@@ -13,7 +13,7 @@ mod pinned;
 #[cfg(feature = "quic")]
 mod settings;
 
-use super::interface::{ALL, Model, Transport};
+use super::interface::{ALL, MAX_STREAM, Model, SEALED, Transport};
 use crate::analytic::{ACK, Case, FRAME_OVERHEAD, LINK_HEADERS, Prediction, rounds};
 use crate::model::{Features, ModelId};
 
@@ -43,7 +43,7 @@ pub static STREAMS: Model = Model {
     },
     similar: Some(ModelId::UdpArq),
     repairs_ahead: false,
-    fits: |here| here.mtu >= MIN_QUIC,
+    fits: |here| here.mtu >= MIN_QUIC && here.payload + SEALED <= MAX_STREAM as f64,
     owns: |datagram| datagram.first() == Some(&0x19),
     predict: streams,
     #[cfg(not(feature = "quic"))]

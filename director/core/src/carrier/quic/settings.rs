@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 /// Maximum message size, in bytes.
-pub const MAX_MESSAGE: usize = 1 << 20;
+pub const MAX_MESSAGE: usize = crate::carrier::interface::MAX_STREAM;
 /// Maximum bytes in flight per direction.
 const WINDOW: u32 = 2 << 20;
 /// Maximum messages in flight per direction; others are queued.
