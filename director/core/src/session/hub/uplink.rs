@@ -219,7 +219,7 @@ impl Hub {
         }
         // It says nothing more: the session would wait for it for ever.
         let start = self.pairings.get(&member).and_then(|own| own.keys()).map(|(_, start)| start);
-        if self.uplinks.over.get(&member).copied() == start {
+        if start.is_some_and(|start| self.uplinks.over.get(&member) == Some(&start)) {
             return false;
         }
         // It would miss the messages of the epoch that the others have.
