@@ -250,6 +250,7 @@ impl Driver {
     /// Reads what the group's socket has received: a datagram to this member alone can ask for it,
     /// and two sockets keep no order.
     fn catch_up(&mut self) {
+        self.member.hold(self.backlog.is_full());
         let Some((_, socket)) = &self.group else { return };
         for _ in 0..AT_ONCE {
             let Some(batch) = Batch::receive(socket) else { return };
@@ -265,7 +266,6 @@ impl Driver {
 
     /// Reads what this member's socket has received.
     fn receive_all(&mut self) {
-        self.member.hold(self.backlog.is_full());
         for _ in 0..AT_ONCE {
             let Some(batch) = Batch::receive(&self.socket) else { return };
             self.catch_up();
